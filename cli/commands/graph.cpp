@@ -1,0 +1,195 @@
+// pellucid graph: every intermediate value of an expression, every gradient, and the picture.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/text.h"
+#include "cli/trace.h"
+#include "cli/values.h"
+#include "pellucid/graph.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string expression, file, rankdir = "TB";
+  std::vector<std::string> bindings;
+  bool saved = false, json = false;
+};
+
+std::string gradient_name(const Trace& trace, const NamedGradient& g) {
+  const std::string of = trace.objective_name();
+  return of.ends_with(')') ? fmt::format("d {}/d{}", of, g.name) : fmt::format("d{}/d{}", of, g.name);
+}
+
+// ---- the picture
+
+std::vector<std::pair<std::string, Tensor>> named_leaves(const Trace& trace) {
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const NamedStep& s : trace.leaves())
+    if (const Tensor* t = s.value.tensor()) out.emplace_back(s.name, *t);
+  return out;
+}
+
+// At each node the value it computed, at each leaf its value and its gradient.
+DotOptions dot_options(const Trace& trace, const std::vector<NamedGradient>& gradients,
+                       const Options& options) {
+  DotOptions dot;
+  dot.rankdir = options.rankdir;
+  dot.show_saved = options.saved;
+  dot.show_shapes = false;
+  for (const NamedStep& s : trace.steps()) {
+    const Tensor* t = s.value.tensor();
+    if (s.node == nullptr || t == nullptr || trace.name_of(s.node) != s.name) continue;
+    dot.show_shapes = dot.show_shapes || t->dim() > 0;
+    dot.values.emplace_back(s.node, fmt::format("{} = {}", s.name, brief(*t)));
+  }
+  for (const NamedStep& s : trace.leaves()) {
+    const Tensor* t = s.value.tensor();
+    if (s.node == nullptr || t == nullptr) continue;
+    dot.show_shapes = dot.show_shapes || t->dim() > 0;
+    std::string text = brief(*t);
+    for (const NamedGradient& g : gradients)
+      if (g.leaf && g.name == s.name && g.value.defined()) text += "\ngradient " + brief(g.value);
+    dot.values.emplace_back(s.node, text);
+  }
+  return dot;
+}
+
+void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const Options& options) {
+  for (const Tensor& root : trace.roots())
+    if (root.name().empty()) root.set_name(trace.result_name());
+  const Tensors roots = trace.roots().empty() ? Tensors{Tensor()} : trace.roots();
+  make_dot(roots, named_leaves(trace), dot_options(trace, gradients, options)).save(options.file);
+}
+
+// ---- text and JSON
+
+std::string as_text(const Trace& trace, const std::vector<NamedGradient>& gradients) {
+  std::string out;
+  for (const NamedStep& s : trace.leaves()) out += with_value(s.name + " = ", s.value) + "\n";
+  for (const NamedStep& s : trace.steps())
+    out += with_value(fmt::format("{} = {} = ", s.name, s.formula), s.value) + "\n";
+  if (trace.steps().empty() && trace.leaves().empty()) out += with_value("", trace.result()) + "\n";
+  if (gradients.empty()) return out;
+  out += "\n";
+  if (trace.objective_name() != trace.result_name())
+    out += fmt::format("{} has more than one element; these are the gradients of its sum:\n",
+                       trace.result_name());
+  for (const NamedGradient& g : gradients) {
+    const std::string name = gradient_name(trace, g);
+    if (g.value.defined())
+      out += with_value(name + " = ", g.value) + "\n";
+    else
+      out += fmt::format("{} = 0 ({} does not depend on {})\n", name, trace.result_name(), g.name);
+  }
+  return out;
+}
+
+Json step_json(const NamedStep& s) {
+  Json j = {{"name", s.name}};
+  if (!s.formula.empty()) j["formula"] = s.formula;
+  j.update(described_json(s.value));
+  return j;
+}
+
+Json node_json(const GraphNode& g, const Trace& trace) {
+  Json j = {{"id", g.id}, {"name", g.name}};
+  j["op"] = g.op.empty() ? Json(nullptr) : Json(g.op);
+  const std::string name = g.label.empty() ? trace.name_of(g.node) : g.label;
+  j["variable"] = name.empty() ? Json(nullptr) : Json(name);
+  j["leaf"] = g.node->is_accumulate();
+  j["outputs"] = Json::array();
+  for (const auto& [sizes, dtype] : g.outputs)
+    j["outputs"].push_back(
+        {{"shape", std::vector<int64_t>(sizes.begin(), sizes.end())}, {"dtype", name_of(dtype)}});
+  j["saved"] = Json::array();
+  for (const autograd::SavedInfo& s : g.saved)
+    j["saved"].push_back(
+        {{"name", s.name}, {"bytes", s.tensor.defined() ? Json(s.tensor.nbytes()) : Json(nullptr)}});
+  return j;
+}
+
+Json as_json(const Trace& trace, const std::vector<NamedGradient>& gradients,
+             const Options& options) {
+  Json j = {{"expression", options.expression}, {"result", trace.result_name()}};
+  j["leaves"] = j["values"] = j["gradients"] = j["nodes"] = j["edges"] = Json::array();
+  for (const NamedStep& s : trace.leaves()) j["leaves"].push_back(step_json(s));
+  for (const NamedStep& s : trace.steps()) j["values"].push_back(step_json(s));
+  for (const NamedGradient& g : gradients)
+    j["gradients"].push_back({{"of", trace.objective_name()},
+                              {"by", g.name},
+                              {"leaf", g.leaf},
+                              {"value", g.value.defined() ? value_json(g.value) : Json(0)}});
+  if (!trace.roots().empty()) {
+    const std::vector<GraphNode> nodes = graph_nodes(trace.roots(), named_leaves(trace));
+    for (const GraphNode& n : nodes) {
+      j["nodes"].push_back(node_json(n, trace));
+      for (const size_t next : n.next)  // data flows from a node to the one that uses its result
+        j["edges"].push_back({{"from", nodes[next].id}, {"to", n.id}});
+    }
+  }
+  if (!options.file.empty()) j["picture"] = options.file;
+  return j;
+}
+
+int run_graph(const Args& args) {
+  Options options;
+  CommandLine line(args);
+  line.add_option("EXPR", options.expression, "What to compute; statements are separated by ';'")
+      ->required();
+  line.add_option("NAME=VALUE", options.bindings,
+                  "Variables to differentiate by: numbers, lists or expressions");
+  line.add_option("-o,--output", options.file, "Draw the graph: .svg, .png, .pdf or .dot")
+      ->type_name("FILE");
+  line.add_option("--rankdir", options.rankdir, "LR: left to right, TB: top to bottom")
+      ->type_name("DIR")
+      ->check(CLI::IsMember({"LR", "TB"}))
+      ->capture_default_str();
+  line.add_flag("--saved", options.saved, "Draw what each node keeps for backward, with its bytes");
+  line.add_json(options.json);
+  line.read();
+
+  Trace trace(options.expression, options.bindings);
+  for (const std::string& name : trace.unused())
+    fmt::print(args.err, "pellucid graph: the expression does not use '{}'\n", name);
+  trace.run();
+  const std::vector<NamedGradient> gradients = trace.gradients();
+  const std::string out = options.json ? json_text(as_json(trace, gradients, options))
+                                       : as_text(trace, gradients);
+  fmt::print(args.out, "{}", out);
+  if (!trace.objective().defined())
+    fmt::print(args.err, "pellucid graph: {} has no gradient: it depends on no variable given as "
+                         "NAME=VALUE, or not smoothly\n",
+               trace.result_name());
+  if (!options.file.empty()) {
+    draw(trace, gradients, options);
+    fmt::print(args.err, "wrote {}\n", options.file);
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Command kGraph{
+    .name = "graph",
+    .summary = "Show the values, the gradients and the picture of an expression",
+    .description =
+        "Evaluates the expression and prints every intermediate value by its name, then the "
+        "gradient of the result by every variable. Intermediates without a name get the letters "
+        "a, b, c… and the result y. With -o the computation graph is drawn with names and "
+        "values at its nodes.\n\n"
+        "Expressions are Python's: names, numbers, lists, calls with keywords, + - * / // % ** @, "
+        "comparisons, indexing and slices; every op by name (see pellucid ops), as a function or a "
+        "method.",
+    .examples = "pellucid graph 'exp(sin(x**2))*x' x=2\n"
+                "pellucid graph 'a = x**2; b = sin(a); c = exp(b); y = c*x' x=2 -o g.svg\n"
+                "pellucid graph 'relu(x @ w).sum()' 'x=rand(2, 3)' 'w=randn(3, 4)' --rankdir LR -o "
+                "g.png\n"
+                "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json",
+    .run = run_graph};
+
+}  // namespace pellucid::cli

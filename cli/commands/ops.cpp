@@ -1,0 +1,276 @@
+// pellucid ops: the catalogue of operators, all of it from their records.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "cli/commands/commands.h"
+#include "cli/machine/object.h"
+#include "cli/text.h"
+#include "cli/values.h"
+#include "pellucid/op.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kKinds = std::to_array<std::string_view>(
+    {"pointwise", "reduction", "contraction", "view", "index", "random", "creation", "opaque"});
+
+std::string kind_name(OpKind kind) { return std::string(kKinds[static_cast<size_t>(kind)]); }
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+std::string gradient_text(const OpDef& op) {
+  if (op.compose != nullptr) return "through the ops it is written with";
+  return op.vjp != nullptr && op.vjp != no_gradient ? "yes" : "no";
+}
+
+std::string call_text(const Sample& s) {
+  const OpInfo& info = *s.op->info;
+  std::string out = info.name + "(";
+  bool first = true;
+  for (const Value& v : s.args) {
+    out += (first ? "" : ", ") + v.repr();
+    first = false;
+  }
+  for (const NamedValue& k : s.kwargs) {
+    out += fmt::format("{}{}={}", first ? "" : ", ", k.name, k.value.repr());
+    first = false;
+  }
+  return out + ")";
+}
+
+// ---- the cost of a sample: its values bound to the schema, then infer and cost, without running
+
+struct BoundSample {
+  std::deque<Tensor> tensors;
+  std::deque<Dims> lists;
+  std::vector<const Tensor*> inputs;
+  std::vector<Attr> attrs;
+
+  void add(Tensor t) { inputs.push_back(&tensors.emplace_back(std::move(t))); }
+};
+
+const Value& value_for(const Sample& s, size_t index, const Arg& arg) {
+  if (index < s.args.size()) return s.args[index];
+  for (const NamedValue& k : s.kwargs)
+    if (k.name == arg.name) return k.value;
+  return arg.default_value;
+}
+
+Attr attr_of(const Arg& arg, const Value& v, BoundSample& bound) {
+  if (v.is_none()) return {};
+  switch (arg.type) {
+    case ArgType::Bool:
+      return v.scalar().toBool();
+    case ArgType::Int:
+      return v.scalar().toLong();
+    case ArgType::Float:
+      return v.scalar().toDouble();
+    case ArgType::Scalar:
+      return v.scalar();
+    case ArgType::Ints: {
+      Dims& dims = bound.lists.emplace_back();
+      if (const Values* list = v.as<Values>())
+        for (const Value& e : *list) dims.push_back(e.scalar().toLong());
+      else
+        dims.resize(static_cast<size_t>(std::max(arg.fixed_length, 1)), v.scalar().toLong());
+      if (arg.fixed_length > 1 && dims.size() == 1)
+        dims.resize(static_cast<size_t>(arg.fixed_length), dims[0]);
+      return dims.ref();
+    }
+    case ArgType::Text:
+      return std::string_view(*v.as<std::string>());
+    case ArgType::DType:
+      return *v.as<DType>();
+    case ArgType::Format:
+      return *v.as<MemoryFormat>();
+    default:
+      return {};
+  }
+}
+
+BoundSample bind(const Sample& s) {
+  BoundSample bound;
+  const std::vector<Arg>& args = s.op->info->args;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Value& v = value_for(s, i, args[i]);
+    if (args[i].type == ArgType::Tensor)
+      bound.add(v.is_none() ? Tensor() : to_tensor(v));
+    else if (args[i].type == ArgType::TensorList)
+      for (const Value& e : *v.as<Values>()) bound.add(e.is_none() ? Tensor() : e.tensor());
+    else if (args[i].type != ArgType::Device)
+      bound.attrs.push_back(attr_of(args[i], v, bound));
+  }
+  return bound;
+}
+
+std::optional<Cost> cost_of(const Sample& s) {
+  if (s.op->cost == nullptr || s.op->infer == nullptr) return std::nullopt;
+  try {
+    const BoundSample bound = bind(s);
+    Call call(*s.op, bound.inputs, bound.attrs);
+    s.op->infer(call);
+    return s.op->cost(call);
+  } catch (const Error&) {
+    return std::nullopt;  // a cost that needs the result's data
+  }
+}
+
+// ---- one op
+
+std::string record_text(const OpDef& op) {
+  const OpInfo& info = *op.info;
+  const Samples samples = samples_of(op);
+  std::string out = fmt::format("{}\n  {}\n\n", op.schema, op.doc);
+  Table facts({{""}, {""}});
+  facts.add({"kind", kind_name(op.kind) + (info.is_view ? ", shares the storage of its input" : "")});
+  facts.add({"in place", info.has_in_place ? info.name + "_" : "no"});
+  facts.add({"gradient", gradient_text(op)});
+  if (op.compose != nullptr) {
+    facts.add({"cost", "that of the ops it is written with"});
+  } else if (!samples.valid.empty()) {
+    if (const auto cost = cost_of(samples.valid[0]))
+      facts.add({"cost", fmt::format("{} FLOPs, at least {} moved, for {}",
+                                     group_digits(static_cast<int64_t>(cost->flops)),
+                                     format_bytes(cost->bytes), call_text(samples.valid[0]))});
+  }
+  facts.add({"ONNX", op.onnx.name.empty() ? "none"
+                                          : fmt::format("{}, since opset {}", op.onnx.name, op.onnx.since)});
+  out += facts.print(2);
+  constexpr size_t kShown = 8;
+  if (!samples.valid.empty()) out += "\n  samples\n";
+  for (size_t i = 0; i < std::min(samples.valid.size(), kShown); ++i)
+    out += "    " + call_text(samples.valid[i]) + "\n";
+  if (samples.valid.size() > kShown)
+    out += fmt::format("    … and {} more\n", samples.valid.size() - kShown);
+  if (!samples.failing.empty()) out += "\n  errors\n";
+  for (const Sample& s : samples.failing)
+    out += fmt::format("    {}: … {} …\n", call_text(s), s.error);
+  return out;
+}
+
+Json record_json(const OpDef& op, bool samples_too) {
+  const OpInfo& info = *op.info;
+  Json j = {{"name", info.name}, {"overload", info.overload}, {"kind", kind_name(op.kind)},
+            {"schema", op.schema}, {"doc", op.doc}, {"in_place", info.has_in_place}};
+  j["gradient"] = gradient_text(op) != "no";
+  j["composed"] = op.compose != nullptr;
+  j["view"] = info.is_view;
+  if (op.onnx.name.empty())
+    j["onnx"] = nullptr;
+  else
+    j["onnx"] = {{"name", op.onnx.name}, {"since", op.onnx.since}};
+  if (!samples_too) return j;
+  const Samples samples = samples_of(op);
+  j["samples"] = j["errors"] = Json::array();
+  for (const Sample& s : samples.valid) {
+    Json sample = {{"call", call_text(s)}};
+    if (const auto cost = cost_of(s)) {
+      sample["flops"] = cost->flops;
+      sample["bytes"] = cost->bytes;
+    }
+    j["samples"].push_back(sample);
+  }
+  for (const Sample& s : samples.failing)
+    j["errors"].push_back({{"call", call_text(s)}, {"message", s.error}});
+  return j;
+}
+
+int show(const Args& args, std::string name, bool json) {
+  std::vector<const OpDef*> ops = find_ops(name);
+  if (ops.empty() && name.ends_with('_')) {
+    name.pop_back();
+    ops = find_ops(name);
+  }
+  if (ops.empty()) {
+    std::vector<std::string> names;
+    for (const OpDef* op : all_ops()) names.push_back(op->info->name);
+    throw ValueError(fmt::format("there is no op named '{}'{}", name, did_you_mean(name, names)));
+  }
+  if (json) {
+    Json list = Json::array();
+    for (const OpDef* op : ops) list.push_back(record_json(*op, true));
+    fmt::print(args.out, "{}", json_text(list));
+    return 0;
+  }
+  std::string out;
+  for (const OpDef* op : ops) out += (out.empty() ? "" : "\n") + record_text(*op);
+  fmt::print(args.out, "{}", out);
+  return 0;
+}
+
+// ---- the list
+
+int list(const Args& args, const std::string& kind, bool all, bool json) {
+  std::vector<const OpDef*> ops = all_ops();
+  std::erase_if(ops, [&](const OpDef* op) {
+    return (!kind.empty() && kind_name(op->kind) != kind) ||
+           (!all && op->info->name.starts_with('_'));
+  });
+  if (json) {
+    Json j = Json::array();
+    for (const OpDef* op : ops) j.push_back(record_json(*op, false));
+    fmt::print(args.out, "{}", json_text(j));
+    return 0;
+  }
+  Table table({{"name"}, {"kind"}, {"what it does"}});
+  std::string previous;
+  for (const OpDef* op : ops) {
+    // Overloads of a name stand under it and need no second line unless they do something else.
+    const std::string doc = first_line(op->doc);
+    const std::string line = op->info->name + doc;
+    if (line == previous) continue;
+    previous = line;
+    table.add({op->info->name, kind_name(op->kind), doc});
+  }
+  fmt::print(args.out, "{}", table.print());
+  fmt::print(args.err, "{} records; pellucid ops NAME tells more\n", ops.size());
+  return 0;
+}
+
+int run_ops(const Args& args) {
+  std::string name, kind;
+  bool all = false, json = false;
+  CommandLine line(args);
+  line.add_option("NAME", name, "The op to explain");
+  line.add_option("--kind", kind, "Only ops of this kind: pointwise, reduction, …")
+      ->type_name("KIND");
+  line.add_flag("--all", all, "Also ops whose names begin with an underscore");
+  line.add_json(json);
+  line.read();
+  if (!kind.empty() && std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) {
+    const std::vector<std::string> kinds(kKinds.begin(), kKinds.end());
+    std::string known;
+    for (const std::string& k : kinds) known += (known.empty() ? "" : ", ") + k;
+    throw UsageError(fmt::format("--kind: '{}' is none of {}{}", kind, known,
+                                 did_you_mean(kind, kinds)));
+  }
+  if (!name.empty() && !kind.empty()) throw UsageError("--kind filters the list; leave out NAME");
+  return name.empty() ? list(args, kind, all, json) : show(args, name, json);
+}
+
+}  // namespace
+
+const Command kOps{
+    .name = "ops",
+    .summary = "List the operators, or explain one",
+    .description =
+        "The catalogue of operators, made from their records: name, kind and what they do. With a "
+        "NAME: its schema (and those of its overloads), whether it has an in-place form and a "
+        "gradient, its cost, calls that work and calls that fail.",
+    .examples = "pellucid ops\n"
+                "pellucid ops matmul\n"
+                "pellucid ops --kind reduction\n"
+                "pellucid ops softmax --json",
+    .run = run_ops};
+
+}  // namespace pellucid::cli

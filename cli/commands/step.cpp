@@ -1,0 +1,275 @@
+// pellucid step: what the stack machine does, instruction by instruction, and what backward does,
+// node by node.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/commands/commands.h"
+#include "cli/text.h"
+#include "cli/trace.h"
+#include "cli/values.h"
+#include "pellucid/memory.h"
+#include "pellucid/ops.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One instruction after it has run.
+struct ForwardRow {
+  expr::ListingRow listing;
+  std::vector<std::string> stack;  // values, the last on top
+  int64_t bytes = 0;               // of tensors alive
+  std::string note;                // "e = b * c" where something was computed
+};
+
+// What one node does to one of its inputs.
+struct InputRow {
+  std::string name;   // of the input
+  std::string local;  // the local derivative, or how large it would be
+  Tensor gradient;    // what flows on
+};
+
+struct BackwardRow {
+  std::string node, output;  // "MulBackward0", "e"
+  Tensor gradient;           // what arrives
+  std::vector<InputRow> inputs;
+  bool accumulates = false;  // into the leaf `output`
+  int64_t bytes = 0;
+};
+
+struct Recording {
+  std::vector<ForwardRow> forward;
+  std::vector<BackwardRow> backward;
+};
+
+int64_t bytes_alive(int64_t before) { return memory_stats().allocated - before; }
+
+// ---- forward
+
+ForwardRow forward_row(const Trace& trace, size_t index, int64_t before) {
+  ForwardRow row{.listing = listing_row(trace.code(), index)};
+  for (const Object& o : trace.machine().stack()) row.stack.push_back(brief(o));
+  row.bytes = bytes_alive(before);
+  if (!trace.steps().empty() && trace.steps().back().instruction == index)
+    row.note = fmt::format("{} = {}", trace.steps().back().name, trace.steps().back().formula);
+  return row;
+}
+
+// ---- backward
+
+std::vector<autograd::NodeRef> all_nodes(const Tensor& root) {
+  std::vector<autograd::NodeRef> found;
+  std::set<const autograd::Node*> seen;
+  const auto visit = [&](const autograd::NodeRef& n) {
+    if (n && seen.insert(n.get()).second) found.push_back(n);
+  };
+  visit(autograd::gradient_edge(root).function);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const autograd::NodeRef node = found[i];
+    for (const autograd::Edge& e : node->next_edges()) visit(e.function);
+  }
+  return found;
+}
+
+// Where the Jacobian is a single row or a diagonal, the vjp of ones is that row or diagonal;
+// elsewhere only its size is told.
+std::vector<std::string> local_derivatives(autograd::Node& node) {
+  std::vector<std::string> out(node.next_edges().size());
+  const auto outputs = node.forward_outputs();
+  if (node.is_accumulate() || outputs.size() != 1) return out;
+  const NoGradGuard off;
+  const Tensor one = ones(outputs[0].sizes, outputs[0].dtype);
+  const autograd::variable_list rows = node({one});
+  const bool pointwise = node.op() != nullptr && node.op()->kind == OpKind::Pointwise;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!rows[i].defined()) continue;
+    const bool whole = one.numel() == 1 || (pointwise && rows[i].numel() == one.numel());
+    out[i] = whole ? brief(rows[i])
+                   : fmt::format("Jacobian {} x {}", one.numel(), rows[i].numel());
+  }
+  return out;
+}
+
+std::string label_of(const Trace& trace, const autograd::Node* node) {
+  const std::string name = trace.name_of(node);
+  if (!name.empty()) return name;
+  if (trace.objective().defined() &&
+      autograd::gradient_edge(trace.objective()).function.get() == node)
+    return trace.objective_name();
+  return node->op() != nullptr ? node->op()->info->name : node->name();
+}
+
+void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow>& rows) {
+  for (const autograd::NodeRef& ref : all_nodes(trace.objective())) {
+    autograd::Node* node = ref.get();
+    BackwardRow row{.node = node->name(), .output = label_of(trace, node), .gradient = {},
+                    .inputs = {}, .accumulates = node->is_accumulate()};
+    const std::vector<std::string> locals = local_derivatives(*node);
+    for (size_t i = 0; i < locals.size(); ++i) {
+      const autograd::Edge& edge = node->next_edge(i);
+      if (edge.is_valid())
+        row.inputs.push_back({label_of(trace, edge.function.get()), locals[i], {}});
+      else
+        row.inputs.emplace_back();  // a constant: nothing flows there
+    }
+    node->add_post_hook([row, before, &rows](const autograd::variable_list& gave,
+                                             const autograd::variable_list& got) mutable {
+      if (!got.empty() && got[0].defined()) row.gradient = got[0];
+      for (size_t i = 0; i < row.inputs.size() && i < gave.size(); ++i)
+        row.inputs[i].gradient = gave[i];
+      row.bytes = bytes_alive(before);
+      rows.push_back(row);
+      return gave;
+    });
+  }
+  trace.objective().backward();
+}
+
+// ---- text
+
+std::string forward_text(const Trace& trace, const std::vector<ForwardRow>& rows) {
+  std::vector<std::string> left, stacks;
+  int left_width = 0, stack_width = display_width("stack");
+  for (const ForwardRow& row : rows) {
+    left.push_back(print_row(row.listing));
+    std::string stack;
+    for (const std::string& value : row.stack) stack += (stack.empty() ? "" : "  ") + value;
+    stacks.push_back(stack);
+    left_width = std::max(left_width, display_width(left.back()));
+    stack_width = std::max(stack_width, display_width(stack));
+  }
+  const auto padded = [](std::string text, int width) {
+    text.append(static_cast<size_t>(width - display_width(text)), ' ');
+    return text;
+  };
+  std::string out = padded("line  offset instruction          argument", left_width) + "   " +
+                    padded("stack", stack_width) + "   " + fmt::format("{:>10}\n", "alive");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::string line = padded(left[i], left_width) + "   " + padded(stacks[i], stack_width) + "   " +
+                       fmt::format("{:>10}", format_bytes_binary(static_cast<double>(rows[i].bytes)));
+    if (!rows[i].note.empty()) line += "   " + rows[i].note;
+    out += line + "\n";
+  }
+  return out + with_value(fmt::format("\n{} = ", trace.result_name()), trace.result()) + "\n";
+}
+
+std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& rows) {
+  const std::string of = trace.objective_name();
+  const auto by = [&](const std::string& name) { return fmt::format("d{}/d{}", of, name); };
+  Table table({{"node"}, {"receives"}, {"local derivative"}, {"passes on"}, {"alive", Align::Right}});
+  for (const BackwardRow& row : rows) {
+    const std::string bytes = format_bytes_binary(static_cast<double>(row.bytes));
+    const std::string receives = fmt::format("{} = {}", by(row.output), brief(row.gradient));
+    if (row.accumulates) {
+      table.add({row.node, receives, "", fmt::format("{}.grad", row.output), bytes});
+      continue;
+    }
+    bool first = true;
+    for (const InputRow& input : row.inputs) {
+      if (!input.gradient.defined()) continue;
+      const std::string local =
+          input.local.empty() ? "" : fmt::format("∂{}/∂{} = {}", row.output, input.name, input.local);
+      table.add({first ? row.node : "", first ? receives : "", local,
+                 fmt::format("{} to {}", brief(input.gradient), input.name), first ? bytes : ""});
+      first = false;
+    }
+    if (first) table.add({row.node, receives, "", "", bytes});
+  }
+  return "\n" + table.print();
+}
+
+std::string gradients_text(const Trace& trace) {
+  std::string out = "\n";
+  for (const NamedStep& leaf : trace.leaves()) {
+    const Tensor* t = leaf.value.tensor();
+    if (t == nullptr || !t->requires_grad()) continue;
+    const std::string name = fmt::format("d{}/d{} = ", trace.objective_name(), leaf.name);
+    out += t->grad().defined() ? with_value(name, t->grad()) + "\n"
+                               : fmt::format("{}0 (not used)\n", name);
+  }
+  return out;
+}
+
+// ---- JSON
+
+Json as_json(const Trace& trace, const Recording& recording, const std::string& expression) {
+  Json j = {{"expression", expression}, {"result", trace.result_name()}};
+  j["value"] = value_json(trace.result());
+  j["forward"] = j["backward"] = j["gradients"] = Json::array();
+  for (const ForwardRow& row : recording.forward) {
+    Json r = {{"offset", row.listing.offset}, {"instruction", row.listing.name}};
+    r["argument"] = row.listing.argument.empty() ? Json(nullptr) : Json(row.listing.argument);
+    r["meaning"] = row.listing.meaning.empty() ? Json(nullptr) : Json(row.listing.meaning);
+    r["stack"] = row.stack;
+    r["bytes_alive"] = row.bytes;
+    r["computed"] = row.note.empty() ? Json(nullptr) : Json(row.note);
+    j["forward"].push_back(r);
+  }
+  for (const BackwardRow& row : recording.backward) {
+    Json r = {{"node", row.node}, {"output", row.output}, {"receives", value_json(row.gradient)}};
+    r["inputs"] = Json::array();
+    for (const InputRow& input : row.inputs)
+      if (input.gradient.defined())
+        r["inputs"].push_back({{"name", input.name},
+                               {"local_derivative", input.local},
+                               {"gradient", value_json(input.gradient)}});
+    r["bytes_alive"] = row.bytes;
+    j["backward"].push_back(r);
+  }
+  for (const NamedStep& leaf : trace.leaves())
+    if (const Tensor* t = leaf.value.tensor(); t != nullptr && t->requires_grad())
+      j["gradients"].push_back({{"of", trace.objective_name()},
+                                {"by", leaf.name},
+                                {"value", t->grad().defined() ? value_json(t->grad()) : Json(0)}});
+  return j;
+}
+
+int run_step(const Args& args) {
+  std::string expression;
+  std::vector<std::string> bindings;
+  bool json = false;
+  CommandLine line(args);
+  line.add_option("EXPR", expression, "What to compute; statements are separated by ';'")
+      ->required();
+  line.add_option("NAME=VALUE", bindings,
+                  "Variables to differentiate by: numbers, lists or expressions");
+  line.add_json(json);
+  line.read();
+
+  const int64_t before = memory_stats().allocated;
+  Trace trace(expression, bindings);
+  trace.keep_values = false;  // or the bytes alive would not be those of an ordinary run
+  for (const std::string& name : trace.unused())
+    fmt::print(args.err, "pellucid step: the expression does not use '{}'\n", name);
+  Recording recording;
+  trace.run([&](size_t i) { recording.forward.push_back(forward_row(trace, i, before)); });
+  if (trace.objective().defined()) record_backward(trace, before, recording.backward);
+  if (json) {
+    fmt::print(args.out, "{}", json_text(as_json(trace, recording, expression)));
+    return 0;
+  }
+  std::string out = forward_text(trace, recording.forward);
+  if (trace.objective().defined())
+    out += backward_text(trace, recording.backward) + gradients_text(trace);
+  fmt::print(args.out, "{}", out);
+  return 0;
+}
+
+}  // namespace
+
+const Command kStep{
+    .name = "step",
+    .summary = "Watch the stack machine evaluate an expression, then backward",
+    .description =
+        "Shows the instructions of the expression in the columns of Python's dis, after each one "
+        "the value stack and the bytes of tensors that are alive. Then backward, node by node: the "
+        "gradient that arrives, the local derivative by each input, and what flows on.",
+    .examples = "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
+                "pellucid step 'sigmoid(w @ x).sum()' 'w=rand(2, 3)' 'x=[1, 2, 3]'\n"
+                "pellucid step 'x**3' x=2 --json",
+    .run = run_step};
+
+}  // namespace pellucid::cli

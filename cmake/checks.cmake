@@ -1,0 +1,43 @@
+# The executables that check and show the library: tests, examples and benchmarks.
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS tests/*.cpp)
+list(FILTER test_sources EXCLUDE REGEX "/tests/package/")
+option(PELLUCID_TESTS "Require doctest and build the tests (they are built anyway when it is there)" OFF)
+if(PELLUCID_TESTS)
+  find_package(doctest REQUIRED)
+else()
+  find_package(doctest QUIET)
+endif()
+if(doctest_FOUND AND test_sources)
+  enable_testing()
+  add_executable(pellucid_tests ${test_sources})
+  target_include_directories(pellucid_tests PRIVATE ${PROJECT_SOURCE_DIR} tests)
+  target_compile_definitions(pellucid_tests PRIVATE
+    DOCTEST_CONFIG_DOUBLE_STRINGIFY  # or doctest takes our toString(DType) for its own
+    PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PELLUCID_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  target_link_libraries(pellucid_tests PRIVATE
+    $<TARGET_NAME_IF_EXISTS:pellucid_cli> pellucid_objects doctest::doctest
+    OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
+  target_compile_options(pellucid_tests PRIVATE -O1)  # what is tested is optimised; the checks need not be
+  target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
+  add_test(NAME pellucid_tests COMMAND pellucid_tests)
+endif()
+
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cpp)
+foreach(source IN LISTS example_sources)
+  cmake_path(GET source STEM name)
+  add_executable(example_${name} ${source})
+  set_target_properties(example_${name} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+  target_link_libraries(example_${name} PRIVATE pellucid pellucid_flags)
+  add_dependencies(example_${name} pellucid_generated)
+endforeach()
+
+# Built by name only: ninja bench_core.
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.cpp)
+find_package(benchmark QUIET)
+if(benchmark_FOUND AND bench_sources)
+  add_executable(bench_core EXCLUDE_FROM_ALL ${bench_sources})
+  target_link_libraries(bench_core PRIVATE
+    pellucid pellucid_flags benchmark::benchmark dnnl::DNNL OpenMP::OpenMP_CXX)
+  add_dependencies(bench_core pellucid_generated)
+endif()

@@ -1,0 +1,14 @@
+// Everything that is public.
+#pragma once
+
+#include "pellucid/autograd.h"
+#include "pellucid/compare.h"
+#include "pellucid/creation.h"
+#include "pellucid/graph.h"
+#include "pellucid/indexing.h"
+#include "pellucid/memory.h"
+#include "pellucid/op.h"
+#include "pellucid/operators.h"
+#include "pellucid/ops.h"
+#include "pellucid/parallel.h"
+#include "pellucid/tensor.h"

@@ -1,0 +1,252 @@
+// The allocator's front: each thread's cache of small blocks, the fast path, hook, failure
+// injection and the public functions. Everything that threads share is in central_heap.cpp.
+#include "base/allocator.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/central_heap.h"
+#include "pellucid/error.h"
+
+namespace pellucid {
+
+using detail::CentralHeap;
+using detail::Counters;
+using detail::FreeBlock;
+using detail::g_attention;
+using detail::g_peak;
+using detail::g_published;
+using detail::kSmallMost;
+using detail::ThreadCache;
+
+namespace {
+
+constexpr int64_t kPublishStep = 64 << 10;  // how far g_published may lag behind, per thread
+
+// initial-exec: one instruction to reach them; they need a few bytes of the static TLS space.
+[[gnu::tls_model("initial-exec")]] thread_local ThreadCache* t_cache = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local bool t_ended = false;
+[[gnu::tls_model("initial-exec")]] thread_local bool t_in_hook = false;
+[[gnu::tls_model("initial-exec")]] thread_local MemoryCategory t_category = MemoryCategory::Other;
+
+std::atomic<AllocationHook> g_hook{nullptr};
+std::atomic<int64_t> g_failure_countdown{0};
+
+/// Hands the thread's blocks and counters over when it ends.
+struct ThreadExit {
+  bool armed = false;
+  ~ThreadExit() {
+    t_ended = true;
+    if (t_cache == nullptr) return;
+    ThreadCache* cache = std::exchange(t_cache, nullptr);
+    CentralHeap::get().remove_thread(*cache);
+    delete cache;
+  }
+};
+thread_local ThreadExit t_exit;
+
+/// This thread's cache, made at first use; null once the thread is ending.
+ThreadCache* own_cache() noexcept {
+  if (t_cache != nullptr || t_ended) return t_cache;
+  auto* cache = new (std::nothrow) ThreadCache;
+  if (cache == nullptr) return nullptr;
+  for (int i = 0; i < detail::kSmallClasses; ++i) {
+    // 8 to 128 blocks: at most 1.5 MiB in all.
+    const size_t fit = (size_t{16} << 10) / detail::class_bytes(i);
+    cache->bins[static_cast<size_t>(i)].most =
+        static_cast<uint32_t>(std::clamp<size_t>(fit, 8, 128));
+  }
+  CentralHeap::get().add_thread(*cache);
+  t_exit.armed = true;  // the first touch registers the destructor
+  return t_cache = cache;
+}
+
+void publish(ThreadCache& cache) noexcept {
+  g_published.fetch_add(std::exchange(cache.unpublished, 0), std::memory_order_relaxed);
+}
+
+inline void count_allocation(ThreadCache& cache, size_t bytes, MemoryCategory category) noexcept {
+  const auto signed_bytes = static_cast<int64_t>(bytes);
+  cache.counters.add(category, signed_bytes);
+  Counters::add(cache.counters.allocations, 1);
+  cache.unpublished += signed_bytes;
+  if (cache.unpublished > kPublishStep) [[unlikely]]
+    publish(cache);
+}
+
+/// To be called before a decrease: a peak, if there is one, is now.
+inline void note_peak(const ThreadCache& cache) noexcept {
+  const int64_t now = g_published.load(std::memory_order_relaxed) + cache.unpublished;
+  if (now > g_peak.load(std::memory_order_relaxed)) [[unlikely]]
+    CentralHeap::get().raise_peak();
+}
+
+inline void count_free(ThreadCache& cache, size_t bytes, MemoryCategory category) noexcept {
+  const auto signed_bytes = static_cast<int64_t>(bytes);
+  note_peak(cache);
+  cache.counters.add(category, -signed_bytes);
+  cache.unpublished -= signed_bytes;
+  if (cache.unpublished < -kPublishStep) [[unlikely]]
+    publish(cache);
+}
+
+inline FreeBlock* pop(ThreadCache::Bin& bin) noexcept {
+  FreeBlock* block = bin.head;
+  bin.head = detail::next_of(block);
+  --bin.count;
+  return block;
+}
+
+inline void push(ThreadCache::Bin& bin, void* p) noexcept {
+  auto* block = static_cast<FreeBlock*>(p);
+  detail::set_next(block, bin.head);
+  bin.head = block;
+  ++bin.count;
+}
+
+void run_hook(void* p, size_t bytes, MemoryCategory category, bool is_free) noexcept {
+  const AllocationHook hook = g_hook.load(std::memory_order_acquire);
+  if (hook == nullptr || t_in_hook) return;
+  t_in_hook = true;
+  hook(p, bytes, category, is_free);
+  t_in_hook = false;
+}
+
+void update_attention() noexcept {
+  const CentralHeap& heap = CentralHeap::get();
+  g_attention.store(heap.bypassed() || heap.poisons() || g_hook.load() != nullptr ||
+                    g_failure_countdown.load() > 0);
+}
+
+void maybe_fail(size_t bytes) {
+  if (g_failure_countdown.load(std::memory_order_relaxed) <= 0) return;
+  if (g_failure_countdown.fetch_sub(1) != 1) return;
+  update_attention();
+  detail::raise<OutOfMemoryError>(
+      "allocate: the allocation of {} bytes was made to fail by set_allocation_failure.", bytes);
+}
+
+[[gnu::noinline]] void* allocate_slowly(size_t bytes, MemoryCategory category) {
+  CentralHeap& heap = CentralHeap::get();
+  maybe_fail(bytes);
+  ThreadCache* cache = own_cache();
+  void* p = nullptr;
+  if (bytes > kSmallMost || heap.bypassed()) {
+    p = heap.take(bytes);
+  } else if (cache == nullptr) {
+    p = heap.take_small(bytes);
+  } else {
+    const int size_class = detail::small_class(bytes);
+    ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(size_class)];
+    if (bin.head == nullptr) heap.refill(*cache, size_class);
+    p = pop(bin);
+  }
+  if (heap.poisons()) detail::unpoison(p, bytes);
+  if (cache == nullptr) {
+    heap.count_orphan(static_cast<int64_t>(bytes), category, true);
+  } else {
+    count_allocation(*cache, bytes, category);
+    if (bytes > kSmallMost) publish(*cache);
+  }
+  run_hook(p, bytes, category, false);
+  return p;
+}
+
+[[gnu::noinline]] void deallocate_slowly(void* p, size_t bytes, MemoryCategory category) noexcept {
+  run_hook(p, bytes, category, true);
+  CentralHeap& heap = CentralHeap::get();
+  ThreadCache* cache = own_cache();
+  if (heap.poisons()) detail::poison(p, bytes);
+  if (cache == nullptr) {
+    heap.count_orphan(-static_cast<int64_t>(bytes), category, false);
+  } else {
+    count_free(*cache, bytes, category);
+    if (bytes > kSmallMost) publish(*cache);
+  }
+  if (bytes > kSmallMost || cache == nullptr || heap.bypassed()) {
+    heap.put(p, bytes);
+    return;
+  }
+  ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
+  if (bin.count >= bin.most) heap.flush(bin, bin.most / 2);
+  push(bin, p);
+}
+
+}  // namespace
+
+void* allocate(size_t bytes, MemoryCategory category) {
+  ThreadCache* cache = t_cache;
+  if (bytes <= kSmallMost && cache != nullptr && !g_attention.load(std::memory_order_relaxed))
+      [[likely]] {
+    ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
+    if (bin.head != nullptr) [[likely]] {
+      count_allocation(*cache, bytes, category);
+      return pop(bin);
+    }
+  }
+  return allocate_slowly(bytes, category);
+}
+
+void deallocate(void* p, size_t bytes, MemoryCategory category) noexcept {
+  if (p == nullptr) return;
+  ThreadCache* cache = t_cache;
+  if (bytes <= kSmallMost && cache != nullptr && !g_attention.load(std::memory_order_relaxed))
+      [[likely]] {
+    ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
+    if (bin.count < bin.most) [[likely]] {
+      count_free(*cache, bytes, category);
+      push(bin, p);
+      return;
+    }
+  }
+  deallocate_slowly(p, bytes, category);
+}
+
+void change_memory_category(size_t bytes, MemoryCategory from, MemoryCategory to) noexcept {
+  const auto signed_bytes = static_cast<int64_t>(bytes);
+  if (ThreadCache* cache = own_cache()) {
+    note_peak(*cache);
+    cache->counters.add(from, -signed_bytes);
+    cache->counters.add(to, signed_bytes);
+  } else {
+    CentralHeap::get().count_orphan(-signed_bytes, from, false);
+    CentralHeap::get().count_orphan(signed_bytes, to, false);
+  }
+}
+
+AllocationHook set_allocation_hook(AllocationHook hook) noexcept {
+  const AllocationHook previous = g_hook.exchange(hook);
+  update_attention();
+  return previous;
+}
+
+void set_allocation_failure(int64_t nth) noexcept {
+  g_failure_countdown.store(nth > 0 ? nth : 0);
+  update_attention();
+}
+
+bool allocator_bypassed() { return CentralHeap::get().bypassed(); }
+
+MemoryCategory current_memory_category() noexcept { return t_category; }
+
+MemoryCategoryGuard::MemoryCategoryGuard(MemoryCategory category) noexcept
+    : previous_(std::exchange(t_category, category)) {}
+
+MemoryCategoryGuard::~MemoryCategoryGuard() { t_category = previous_; }
+
+std::string_view name_of(MemoryCategory category) {
+  constexpr std::string_view names[kMemoryCategoryCount] = {
+      "other", "parameter", "activation", "gradient", "optimizer", "temporary", "data", "packed"};
+  return names[static_cast<size_t>(category)];
+}
+
+MemoryStats memory_stats() { return CentralHeap::get().stats(); }
+
+void reset_peak_memory_stats() { CentralHeap::get().reset_peaks(); }
+
+void empty_cache() { CentralHeap::get().empty_cache(t_cache); }
+
+void set_memory_limit(int64_t bytes) { CentralHeap::get().set_limit(bytes, t_cache); }
+
+}  // namespace pellucid

@@ -1,0 +1,14 @@
+// Which line of the program called into the library. No unwinding: the library is built with frame pointers, so
+// its own frames are walked to the first return address outside it. Names and lines are looked up afterwards.
+#pragma once
+
+#include <string>
+
+namespace pellucid {
+
+/// The return address in the program's code, or null where the chain of frames ends first.
+const void* caller_outside_library();
+/// "train.cpp:12" for a code address, "" where the debug information does not tell.
+std::string source_line(const void* address);
+
+}  // namespace pellucid

@@ -1,0 +1,151 @@
+// The thread pool behind parallel_for: one OpenMP region at a time for the whole process.
+//
+// The job lies in a static variable rather than in OpenMP's shared data: the team lock admits one
+// region at a time, and ThreadSanitizer, which cannot see libgomp's barriers, would report the
+// shared data itself as a race. Fork and join are announced to it explicitly.
+#include "base/parallel.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <utility>
+
+#include "base/env.h"
+
+#ifdef __SANITIZE_THREAD__
+extern "C" void __tsan_acquire(void* address);
+extern "C" void __tsan_release(void* address);
+#endif
+
+namespace pellucid {
+
+namespace {
+
+/// For ThreadSanitizer: what was done before announce_before(tag) happens before what follows
+/// announce_after(tag).
+void announce_before([[maybe_unused]] char* tag) noexcept {
+#ifdef __SANITIZE_THREAD__
+  __tsan_release(tag);
+#endif
+}
+
+void announce_after([[maybe_unused]] char* tag) noexcept {
+#ifdef __SANITIZE_THREAD__
+  __tsan_acquire(tag);
+#endif
+}
+
+struct Job {
+  int64_t n = 0;
+  detail::ParallelBody body = nullptr;
+  void* context = nullptr;
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+};
+
+Job g_job;  // owned by the thread that holds g_team_taken
+std::atomic<bool> g_team_taken{false};
+std::atomic<bool> g_forked{false};  // libgomp's threads do not survive fork
+std::atomic<int> g_threads{0};      // 0: not yet decided
+char g_fork_tag, g_join_tag;
+
+thread_local bool t_in_region = false;
+thread_local int t_serial_depth = 0;
+
+void after_fork_in_child() {
+  g_forked.store(true, std::memory_order_relaxed);
+  g_team_taken.store(false, std::memory_order_relaxed);
+  omp_set_num_threads(1);  // for libraries that open regions themselves
+}
+
+/// Takes the process's team, unless this thread must run serially or another thread has the team.
+bool try_acquire_team() {
+  if (t_in_region || t_serial_depth > 0 || g_forked.load(std::memory_order_relaxed)) return false;
+  if (get_num_threads() == 1 || omp_in_parallel()) return false;
+  return !g_team_taken.exchange(true, std::memory_order_acquire);
+}
+
+void release_team() { g_team_taken.store(false, std::memory_order_release); }
+
+/// One thread's contiguous share of the job. The split only says who computes a chunk, not what.
+void run_share(int thread, int threads) noexcept {
+  announce_after(&g_fork_tag);
+  const int64_t part = g_job.n / threads, rest = g_job.n % threads;
+  const int64_t first = thread * part + std::min<int64_t>(thread, rest);
+  const int64_t last = first + part + (thread < rest ? 1 : 0);
+  if (first < last && !g_job.failed.load(std::memory_order_relaxed)) {
+    const bool outer = t_in_region;
+    t_in_region = true;
+    try {
+      g_job.body(g_job.context, first, last);
+    } catch (...) {
+      if (!g_job.failed.exchange(true)) g_job.error = std::current_exception();
+    }
+    t_in_region = outer;
+  }
+  announce_before(&g_join_tag);
+}
+
+}  // namespace
+
+int get_num_threads() {
+  int threads = g_threads.load(std::memory_order_relaxed);
+  if (threads == 0) [[unlikely]] {
+    // omp_get_max_threads has read OMP_NUM_THREADS and the CPU affinity.
+    const auto wanted = env_int("PELLUCID_NUM_THREADS", 1, 4096);
+    threads = wanted ? static_cast<int>(*wanted) : std::max(1, omp_get_max_threads());
+    int undecided = 0;
+    if (!g_threads.compare_exchange_strong(undecided, threads)) return undecided;
+    pthread_atfork(nullptr, nullptr, after_fork_in_child);
+  }
+  return threads;
+}
+
+void set_num_threads(int threads) {
+  PELLUCID_CHECK(threads >= 1, ValueError,
+                 "set_num_threads: threads must be at least 1, but is {}.", threads);
+  get_num_threads();  // registers the fork handler
+  g_threads.store(threads, std::memory_order_relaxed);
+}
+
+bool in_parallel_region() noexcept { return t_in_region; }
+
+void detail::run_parallel(int64_t n, ParallelBody body, void* context) {
+  if (n <= 1 || !try_acquire_team()) {
+    if (n >= 1) body(context, 0, n);
+    return;
+  }
+  g_job.n = n;
+  g_job.body = body;
+  g_job.context = context;
+  const int threads = static_cast<int>(std::min<int64_t>(n, get_num_threads()));
+  announce_before(&g_fork_tag);
+#pragma omp parallel num_threads(threads)
+  run_share(omp_get_thread_num(), omp_get_num_threads());
+  announce_after(&g_join_tag);
+  std::exception_ptr error;
+  if (g_job.failed.load(std::memory_order_relaxed)) [[unlikely]] {
+    error = std::exchange(g_job.error, nullptr);
+    g_job.failed.store(false, std::memory_order_relaxed);
+  }
+  release_team();
+  if (error) std::rethrow_exception(error);
+}
+
+TeamLock::TeamLock() : acquired_(try_acquire_team()) {
+  threads_ = acquired_ ? get_num_threads() : 1;
+  if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
+}
+
+TeamLock::~TeamLock() {
+  if (acquired_) release_team();
+}
+
+SerialGuard::SerialGuard() noexcept { ++t_serial_depth; }
+
+SerialGuard::~SerialGuard() { --t_serial_depth; }
+
+}  // namespace pellucid

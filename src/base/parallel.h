@@ -1,0 +1,96 @@
+// parallel_for and parallel_chunks: the only doors to the thread pool (OpenMP's, which oneDNN
+// shares). Work is cut by range and grain, never by thread count, so that bits do not depend on
+// threads. A call runs serially with one thread or one chunk, inside another region, in a forked
+// child, and while another thread of the process is in a region.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "pellucid/error.h"
+#include "pellucid/parallel.h"
+
+namespace pellucid {
+
+namespace detail {
+using ParallelBody = void (*)(void* context, int64_t first, int64_t last);
+/// Cuts [0, n) into one contiguous run per thread and calls body on each; rethrows the first
+/// exception.
+PELLUCID_API void run_parallel(int64_t n, ParallelBody body, void* context);
+}  // namespace detail
+
+/// Whether this thread is inside a parallel region, where a further one would run serially.
+PELLUCID_API bool in_parallel_region() noexcept;
+
+/// Calls f(b, e) on runs that cover [begin, end). Each run starts at a multiple of `grain` from
+/// begin; its length depends on the threads, so f must treat elements independently of each other.
+template <class F>
+void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+  PELLUCID_ASSERT(grain >= 1);
+  if (begin >= end) return;
+  const int64_t chunks = (end - begin - 1) / grain + 1;
+  if (chunks == 1) {
+    f(begin, end);
+    return;
+  }
+  struct Context {
+    std::remove_reference_t<F>* f;
+    int64_t begin, end, grain;
+  } context{std::addressof(f), begin, end, grain};
+  detail::run_parallel(
+      chunks,
+      [](void* p, int64_t first, int64_t last) {
+        const Context& c = *static_cast<Context*>(p);
+        const int64_t left = c.end - c.begin;
+        const int64_t stop =
+            last > left / c.grain ? left : last * c.grain;  // no overflow at the end
+        (*c.f)(c.begin + first * c.grain, c.begin + stop);
+      },
+      &context);
+}
+
+/// Calls f(i) once for each chunk i in [0, chunks): for reductions, whose partial results are
+/// stored by chunk and combined in order.
+template <class F>
+void parallel_chunks(int64_t chunks, F&& f) {
+  if (chunks <= 0) return;
+  if (chunks == 1) {
+    f(int64_t{0});
+    return;
+  }
+  detail::run_parallel(
+      chunks,
+      [](void* p, int64_t first, int64_t last) {
+        auto& body = *static_cast<std::remove_reference_t<F>*>(p);
+        for (int64_t i = first; i < last; ++i) body(i);
+      },
+      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+}
+
+/// Holds the process's one team of threads for a library that opens its own OpenMP regions
+/// (oneDNN), and sets this thread's OpenMP thread count to what such a region may use: 1 if the
+/// team is taken.
+class PELLUCID_API TeamLock {
+ public:
+  TeamLock();
+  ~TeamLock();
+  TeamLock(const TeamLock&) = delete;
+  TeamLock& operator=(const TeamLock&) = delete;
+  int num_threads() const { return threads_; }
+
+ private:
+  int threads_ = 1;
+  bool acquired_ = false;
+};
+
+/// Makes this thread's ops run serially until the end of the scope (data-loader workers, tests).
+class PELLUCID_API SerialGuard {
+ public:
+  SerialGuard() noexcept;
+  ~SerialGuard();
+  SerialGuard(const SerialGuard&) = delete;
+  SerialGuard& operator=(const SerialGuard&) = delete;
+};
+
+}  // namespace pellucid

@@ -1,0 +1,389 @@
+// Backward. Every node carries a number that grows with its creation, and an edge always leads to an older
+// node; so taking the newest pending node first visits each node after all that feed it, with no counting of
+// dependencies. Nothing recurses: not the walk, not the destruction of a graph.
+#include "core/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/tape.h"
+#include "pellucid/ops.h"
+#include "tensor/autograd_meta.h"
+
+namespace pellucid::autograd {
+
+namespace {
+std::atomic<uint64_t> sequence_counter{1};
+thread_local std::vector<Node*>* dying = nullptr;
+thread_local GraphTask* current_task = nullptr;
+}  // namespace
+
+Node::Node() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed)) {}
+Node::~Node() = default;
+
+void Node::destroy(Node* n) noexcept {
+  if (dying) {  // a node is being destroyed further up this stack: wait for it instead of recursing
+    dying->push_back(n);
+    return;
+  }
+  std::vector<Node*> list;
+  dying = &list;
+  delete n;
+  while (!list.empty()) {
+    Node* next = list.back();
+    list.pop_back();
+    delete next;
+  }
+  dying = nullptr;
+}
+
+Node::Extras& Node::extras() {
+  if (!extras_) extras_ = std::make_unique<Extras>();
+  return *extras_;
+}
+
+uint32_t Node::add_output(const Tensor& t) {
+  outputs_.emplace_back(TensorFacts{t.impl().sizes, t.dtype()});
+  return static_cast<uint32_t>(outputs_.size() - 1);
+}
+
+uint64_t Node::add_pre_hook(PreHook hook) {
+  Extras& e = extras();
+  e.pre_hooks.emplace_back(e.next_hook_id, std::move(hook));
+  return e.next_hook_id++;
+}
+
+uint64_t Node::add_post_hook(PostHook hook) {
+  Extras& e = extras();
+  e.post_hooks.emplace_back(e.next_hook_id, std::move(hook));
+  return e.next_hook_id++;
+}
+
+void Node::remove_hook(uint64_t id) {
+  if (!extras_) return;
+  const auto same = [id](const auto& h) { return h.first == id; };
+  std::erase_if(extras_->pre_hooks, same);
+  std::erase_if(extras_->post_hooks, same);
+}
+
+const std::string& Node::forward_trace() const {
+  static const std::string none;
+  return extras_ ? extras_->forward_trace : none;
+}
+
+// One backward run on one thread.
+struct GraphTask {
+  struct Slot {
+    NodeRef node;
+    variable_list grads;
+  };
+  struct Pending {
+    uint64_t sequence;
+    uint32_t slot;
+    bool operator<(const Pending& o) const { return sequence < o.sequence; }
+  };
+  struct Capture {
+    uint32_t input_nr;
+    size_t index;
+  };
+
+  bool keep_graph = false, create_graph = false;
+  std::vector<Slot> slots;
+  std::vector<uint32_t> free_slots;
+  std::vector<Pending> heap;
+  // Nodes that another run holds at the same time; looked up here instead of in the node.
+  std::unordered_map<Node*, uint32_t> contested;
+  // With given inputs: where their gradients are taken, and which nodes lead there.
+  bool filtered = false;
+  bool accumulate_captures = false;
+  std::unordered_map<const Node*, std::vector<Capture>> captures;
+  std::unordered_set<const Node*> needed;
+  variable_list captured;
+  GraphTask* outer = nullptr;
+
+  GraphTask() : outer(current_task) { current_task = this; }
+  ~GraphTask() {
+    for (Slot& s : slots)
+      if (s.node) release(s.node.get());
+    current_task = outer;
+  }
+
+  void release(Node* n) {
+    if (n->task.load(std::memory_order_relaxed) == this) n->task.store(nullptr, std::memory_order_release);
+    else contested.erase(n);
+  }
+
+  Slot& slot_of(const NodeRef& node) {
+    Node* n = node.get();
+    if (n->task.load(std::memory_order_acquire) == this) return slots[n->task_slot];
+    const auto it = contested.find(n);
+    if (it != contested.end()) return slots[it->second];
+    uint32_t index;
+    if (!free_slots.empty()) { index = free_slots.back(); free_slots.pop_back(); }
+    else { index = static_cast<uint32_t>(slots.size()); slots.emplace_back(); }
+    GraphTask* nobody = nullptr;
+    if (n->task.compare_exchange_strong(nobody, this, std::memory_order_acq_rel)) n->task_slot = index;
+    else contested.emplace(n, index);
+    Slot& s = slots[index];
+    s.node = node;
+    s.grads.resize(std::max<size_t>(n->outputs_.size(), 1));
+    heap.push_back({n->is_accumulate() ? 0 : n->sequence_, index});
+    std::push_heap(heap.begin(), heap.end());
+    return s;
+  }
+
+  void add(const Edge& edge, Tensor grad);
+  void run();
+  void run_node(const NodeRef& node, variable_list&& grads);
+  void capture(const NodeRef& node, const variable_list& grads);
+  void find_needed(const std::vector<Edge>& roots);
+};
+
+bool edge_needed(const Edge& edge) {
+  if (!edge.is_valid()) return false;
+  return !current_task || !current_task->filtered || current_task->needed.contains(edge.function.get());
+}
+
+namespace {
+
+// A gradient that nobody else can see and that may be added to in place.
+bool exclusively_owned(const Tensor& t) {
+  const detail::TensorImpl& impl = t.impl();
+  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed && !impl.base &&
+         (impl.is_contiguous() || impl.is_channels_last()) && !(impl.meta && impl.meta->grad_fn);
+}
+
+void accumulate_into(Tensor& sum, Tensor&& grad, bool create_graph) {
+  if (!sum.defined()) sum = std::move(grad);
+  else if (!create_graph && exclusively_owned(sum) && sum.dtype() == grad.dtype()) sum.add_(grad);
+  else if (!create_graph && exclusively_owned(grad) && sum.dtype() == grad.dtype()) { grad.add_(sum); sum = std::move(grad); }
+  else sum = sum.add(grad);
+}
+
+void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
+  detail::AutogradMeta& meta = detail::meta_of(leaf);
+  const std::lock_guard lock(detail::accumulator_mutex(&leaf.impl()));
+  const MemoryCategoryGuard category(MemoryCategory::Gradient);
+  if (!meta.grad.defined()) {
+    if (GradMode::is_enabled()) meta.grad = std::move(grad);
+    else meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
+  } else if (GradMode::is_enabled()) {
+    meta.grad = meta.grad.add(grad);
+  } else {
+    meta.grad.add_(grad);
+  }
+}
+
+Tensor run_hook(const std::function<Tensor(Tensor)>& hook, const Tensor& grad, std::string_view where) {
+  Tensor replaced = hook(grad);
+  if (!replaced.defined()) return grad;
+  PELLUCID_CHECK(replaced.sizes() == grad.sizes(), ShapeError,
+                 "a hook on {} returned a gradient of sizes {} where {} were expected.", where, replaced.sizes(), grad.sizes());
+  return replaced;
+}
+
+void check_for_nan(const Node& node, const variable_list& grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Tensor& g = grads[i];
+    if (!g.defined() || !g.is_floating_point()) continue;
+    const NoGradGuard off;
+    const Tensor bad = isnan(g);
+    if (!bad.any().item<bool>()) continue;
+    const Tensor where = nonzero(bad);
+    std::vector<int64_t> index;
+    for (int64_t d = 0; d < g.dim(); ++d) index.push_back(where.select(0, 0).select(0, d).item<int64_t>());
+    detail::raise<AutogradError>(
+        "{} returned NaN in the gradient of its input {} ({}), first at index {}. The forward call was {}. "
+        "Look for a division by zero, a log or sqrt of a value that is not positive, or an overflow there.",
+        node.name(), i, describe(g), IntArrayRef(index), node.forward_trace().empty() ? "recorded before anomaly mode was on" : node.forward_trace());
+  }
+}
+
+}  // namespace
+
+void GraphTask::add(const Edge& edge, Tensor grad) {
+  const NodeRef& node = edge.function;
+  if (node->is_accumulate() && !filtered) {
+    const Tensor leaf = static_cast<AccumulateGrad&>(*node).variable_;
+    // Without hooks the order of contributions does not matter to anyone: no need to hold them back.
+    if (!node->extras_if() && leaf.impl().meta->hooks.empty()) {
+      accumulate_leaf(leaf, std::move(grad));
+      return;
+    }
+  }
+  Slot& s = slot_of(node);
+  accumulate_into(s.grads[edge.input_nr], std::move(grad), create_graph);
+}
+
+void GraphTask::capture(const NodeRef& node, const variable_list& grads) {
+  const auto it = captures.find(node.get());
+  if (it == captures.end()) return;
+  for (const Capture& c : it->second)
+    if (grads[c.input_nr].defined()) captured[c.index] = grads[c.input_nr];
+}
+
+void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
+  if (const Node::Extras* e = node->extras_if()) {
+    for (const auto& [output, hooks] : e->tensor_hooks)
+      for (const auto& [id, hook] : hooks)
+        if (grads[output].defined()) grads[output] = run_hook(hook, grads[output], node->name());
+    for (const auto& [output, impl] : e->retain_grad)
+      if (grads[output].defined()) impl->meta->grad = grads[output];
+    for (const auto& [id, hook] : e->pre_hooks) {
+      variable_list replaced = hook(grads);
+      if (!replaced.empty()) grads = std::move(replaced);
+    }
+  }
+  if (node->is_accumulate()) {
+    const Tensor leaf = static_cast<AccumulateGrad&>(*node).variable_;
+    for (const auto& [id, hook] : leaf.impl().meta->hooks)
+      if (grads[0].defined()) grads[0] = run_hook(hook, grads[0], "a leaf");
+  }
+  capture(node, grads);
+  if (filtered && node->is_accumulate() && !accumulate_captures) return;
+  if (filtered && !node->is_accumulate() &&
+      std::none_of(node->next_edges_.begin(), node->next_edges_.end(), edge_needed))
+    return;  // a gradient was taken here, and nothing beyond it was asked for
+
+  const bool has_post_hooks = node->extras_if() && !node->extras_if()->post_hooks.empty();
+  const variable_list kept = has_post_hooks ? grads : variable_list();
+  variable_list results = node->apply(std::move(grads));
+  if (!keep_graph) node->release_variables();
+  if (has_post_hooks)
+    for (const auto& [id, hook] : node->extras_if()->post_hooks) {
+      variable_list replaced = hook(results, kept);
+      if (!replaced.empty()) results = std::move(replaced);
+    }
+  if (AnomalyMode::is_enabled() && AnomalyMode::should_check_nan()) check_for_nan(*node, results);
+  const size_t n = std::min(results.size(), node->next_edges_.size());
+  for (size_t i = 0; i < n; ++i) {
+    const Edge& edge = node->next_edges_[i];
+    if (results[i].defined() && edge_needed(edge)) add(edge, std::move(results[i]));
+  }
+}
+
+void GraphTask::run() {
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end());
+    const uint32_t index = heap.back().slot;
+    heap.pop_back();
+    NodeRef node = std::move(slots[index].node);
+    variable_list grads = std::move(slots[index].grads);
+    slots[index].grads.clear();
+    free_slots.push_back(index);
+    release(node.get());
+    run_node(node, std::move(grads));
+  }
+}
+
+// Marks the nodes from which a capture can be reached, without recursion.
+void GraphTask::find_needed(const std::vector<Edge>& roots) {
+  std::unordered_set<const Node*> seen;
+  std::vector<std::pair<const Node*, size_t>> stack;
+  for (const Edge& root : roots) {
+    if (!root.is_valid() || !seen.insert(root.function.get()).second) continue;
+    stack.emplace_back(root.function.get(), 0);
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next == 0 && captures.contains(node)) needed.insert(node);
+      if (next < node->next_edges_.size()) {
+        const Node* child = node->next_edges_[next++].function.get();
+        if (!child) continue;
+        if (needed.contains(child)) { needed.insert(node); continue; }
+        if (seen.insert(child).second) stack.emplace_back(child, 0);
+      } else {
+        const bool reached = needed.contains(node);
+        stack.pop_back();
+        if (reached && !stack.empty()) needed.insert(stack.back().first);
+      }
+    }
+  }
+}
+
+namespace {
+
+Tensor root_gradient(const Tensor& output, const Tensor& given) {
+  if (!given.defined()) {
+    PELLUCID_CHECK(output.numel() == 1, ShapeError,
+                   "backward: the gradient of an output with {} elements (sizes {}) must be given; it is 1 only for "
+                   "one element. Reduce it first, for example with sum().", output.numel(), output.sizes());
+    return ones(output.sizes(), output.dtype());
+  }
+  PELLUCID_CHECK(given.sizes() == output.sizes(), ShapeError,
+                 "backward: the given gradient has sizes {} but the output has {}.", given.sizes(), output.sizes());
+  return given.dtype() == output.dtype() ? given : given.to(output.dtype());
+}
+
+variable_list run_backward(const variable_list& outputs, const variable_list& grad_outputs, bool keep_graph,
+                           bool create_graph, const variable_list& inputs, bool allow_unused, bool accumulate) {
+  PELLUCID_CHECK(!outputs.empty(), ValueError, "backward: at least one output is needed.");
+  PELLUCID_CHECK(grad_outputs.empty() || grad_outputs.size() == outputs.size(), ValueError,
+                 "backward: {} gradients were given for {} outputs.", grad_outputs.size(), outputs.size());
+  const AutoGradMode mode(create_graph);
+  const MemoryCategoryGuard category(MemoryCategory::Gradient);
+  GraphTask task;
+  task.keep_graph = keep_graph;
+  task.create_graph = create_graph;
+  task.accumulate_captures = accumulate;
+  std::vector<Edge> roots;
+  variable_list grads;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    PELLUCID_CHECK(outputs[i].defined() && tape::requires_grad(outputs[i]), AutogradError,
+                   "backward: output {} does not require a gradient and has no history. Call requires_grad_() on a "
+                   "leaf it depends on, and check that no NoGradGuard or detach() cut the graph.", i);
+    roots.push_back(gradient_edge(outputs[i]));
+    grads.push_back(root_gradient(outputs[i], grad_outputs.empty() ? Tensor() : grad_outputs[i]));
+  }
+  std::vector<Edge> targets;
+  if (!inputs.empty()) {
+    task.filtered = true;
+    task.captured.resize(inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      PELLUCID_CHECK(inputs[i].defined() && tape::requires_grad(inputs[i]), AutogradError,
+                     "grad: input {} does not require a gradient; call requires_grad_() on it before it is used.", i);
+      targets.push_back(gradient_edge(inputs[i]));
+      task.captures[targets.back().function.get()].push_back({targets.back().input_nr, i});
+    }
+    task.find_needed(roots);
+  }
+  for (size_t i = 0; i < roots.size(); ++i)
+    if (edge_needed(roots[i])) task.add(roots[i], std::move(grads[i]));
+  task.run();
+  for (size_t i = 0; i < inputs.size() && !allow_unused; ++i)
+    PELLUCID_CHECK(task.captured[i].defined(), AutogradError,
+                   "grad: input {} was not used in the graph of the outputs. Pass allow_unused = true to get an "
+                   "undefined gradient for it.", i);
+  return std::move(task.captured);
+}
+
+}  // namespace
+
+void backward(const variable_list& tensors, const variable_list& grad_tensors, std::optional<bool> retain_graph,
+              bool create_graph, const variable_list& inputs) {
+  for (const Tensor& t : inputs)
+    PELLUCID_CHECK(t.defined() && t.is_leaf(), AutogradError, "backward: the given inputs must be leaves.");
+  run_backward(tensors, grad_tensors, retain_graph.value_or(create_graph), create_graph, inputs, true, true);
+}
+
+variable_list grad(const variable_list& outputs, const variable_list& inputs, const variable_list& grad_outputs,
+                   std::optional<bool> retain_graph, bool create_graph, bool allow_unused) {
+  PELLUCID_CHECK(!inputs.empty(), ValueError, "grad: at least one input is needed.");
+  return run_backward(outputs, grad_outputs, retain_graph.value_or(create_graph), create_graph, inputs, allow_unused, false);
+}
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : variable_(leaf) { add_output(leaf); }
+
+AccumulateGrad::~AccumulateGrad() {
+  const std::lock_guard lock(detail::accumulator_mutex(&variable_.impl()));
+  detail::AutogradMeta* meta = variable_.impl().meta;
+  if (meta && meta->accumulator == this) meta->accumulator = nullptr;
+}
+
+variable_list AccumulateGrad::apply(variable_list&& grads) {
+  if (grads[0].defined()) accumulate_leaf(variable_, std::move(grads[0]));
+  return {};
+}
+
+}  // namespace pellucid::autograd

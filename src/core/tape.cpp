@@ -1,0 +1,379 @@
+// Nodes of op calls, saved tensors, and the histories of results, views and tensors changed in place.
+#include "core/tape.h"
+
+#include <algorithm>
+
+#include "core/engine.h"
+#include "core/registry.h"
+#include "core/trace.h"
+#include "pellucid/ops.h"
+#include "tensor/autograd_meta.h"
+
+namespace pellucid {
+
+void OwnedAttrs::assign(Attrs attrs) {
+  size_t bytes = 0;
+  for (const Attr& a : attrs) {
+    if (a.kind() == Attr::Kind::Ints) bytes += a.ints().size() * sizeof(int64_t);
+    if (a.kind() == Attr::Kind::Text) bytes += (a.text().size() + 7) / 8 * 8;
+  }
+  if (bytes) lists_ = std::make_unique<char[]>(bytes);
+  char* at = lists_.get();
+  attrs_.reserve(attrs.size());
+  for (const Attr& a : attrs) {
+    if (a.kind() == Attr::Kind::Ints) {
+      const IntArrayRef v = a.ints();
+      auto* copy = reinterpret_cast<int64_t*>(at);
+      std::copy(v.begin(), v.end(), copy);
+      attrs_.emplace_back(Attr(IntArrayRef(copy, v.size())));
+      at += v.size() * sizeof(int64_t);
+    } else if (a.kind() == Attr::Kind::Text) {
+      const std::string_view v = a.text();
+      std::copy(v.begin(), v.end(), at);
+      attrs_.emplace_back(Attr(std::string_view(at, v.size())));
+      at += (v.size() + 7) / 8 * 8;
+    } else {
+      attrs_.emplace_back(a);
+    }
+  }
+}
+
+Tensors no_gradient(const Vjp&) { return {}; }
+
+// What a Vjp reads from its node; tensors that had to be rebuilt are kept here while it runs.
+struct Vjp::Source {
+  const tape::OpNode& node;
+  autograd::NodeRef self;
+  mutable detail::InlineVec<Tensor, 4> unpacked;
+
+  const Tensor& keep(Tensor t) const {
+    PELLUCID_ASSERT(unpacked.size() < 32);
+    unpacked.reserve(32);  // references stay valid while the vjp runs
+    return unpacked.emplace_back(std::move(t));
+  }
+};
+
+Vjp::Vjp(const Source& source, Attrs attrs, std::span<const Tensor> g)
+    : AttrReader(attrs), grad(g[0]), grads(g), source_(source) {}
+
+size_t Vjp::input_count() const { return source_.node.inputs_.size(); }
+
+bool Vjp::needs(size_t i) const { return autograd::edge_needed(source_.node.next_edges_[i]); }
+
+const Tensor& Vjp::in(size_t i) const {
+  const auto& saved = source_.node.saved_inputs_;
+  PELLUCID_ASSERT(i < saved.size() && saved[i].defined());
+  return source_.keep(saved[i].unpack(source_.self, info_of(source_.node.op_).name, 0));
+}
+
+bool Vjp::has_in(size_t i) const {
+  const auto& saved = source_.node.saved_inputs_;
+  return i < saved.size() && saved[i].defined();
+}
+
+const Tensor& Vjp::out(size_t k) const {
+  const auto& saved = source_.node.saved_outputs_;
+  PELLUCID_ASSERT(k < saved.size() && saved[k].defined());
+  return source_.keep(saved[k].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
+}
+
+IntArrayRef Vjp::in_sizes(size_t i) const { return source_.node.inputs_[i].sizes; }
+DType Vjp::in_dtype(size_t i) const { return source_.node.inputs_[i].dtype; }
+uint64_t Vjp::seed() const { return source_.node.seed_; }
+uint64_t Vjp::random_offset() const { return source_.node.random_offset_; }
+
+Tensor Vjp::grad_or_zeros(size_t k) const {
+  if (grads[k].defined()) return grads[k];
+  const autograd::TensorFacts& facts = source_.node.outputs_[k];
+  return zeros(facts.sizes, facts.dtype);
+}
+
+namespace tape {
+
+using autograd::Edge;
+using autograd::NodeRef;
+using autograd::SavedVariable;
+using autograd::variable_list;
+
+bool requires_grad(const Tensor& t) {
+  const detail::TensorImpl* impl = t.impl_ref().get();
+  if (!impl) return false;
+  if (impl->meta && (impl->meta->requires_grad || impl->meta->grad_fn)) return true;
+  // A view of a tensor that gained a history by an in-place change after the view was taken.
+  return impl->base && impl->base->meta && impl->base->meta->grad_fn && !impl->no_grad_view && is_floating(impl->dtype);
+}
+
+std::string OpNode::name() const { return info_of(op_).node_name; }
+
+variable_list OpNode::apply(variable_list&& grads) {
+  PELLUCID_CHECK(!freed_, AutogradError,
+                 "{}: backward through this graph ran already and what it had saved was freed. Pass "
+                 "retain_graph = true to the first backward or grad if you need it twice.", name());
+  bool any = false;
+  for (const Tensor& g : grads) any |= g.defined();
+  if (!any) return variable_list(next_edges_.size());
+  if (grads.size() == 1 && !grads[0].defined()) grads[0] = zeros(outputs_[0].sizes, outputs_[0].dtype);
+  const Vjp::Source source{*this, NodeRef::share(this), {}};
+  variable_list result = op_.vjp(Vjp(source, attrs_.view(), grads));
+  PELLUCID_CHECK(result.size() == next_edges_.size(), AutogradError,
+                 "{}: the vjp returned {} gradients for {} inputs.", name(), result.size(), next_edges_.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    Tensor& g = result[i];
+    if (!g.defined() || !next_edges_[i].is_valid()) continue;
+    if (g.sizes() != inputs_[i].sizes.ref()) g = sum_to_size(g, inputs_[i].sizes);  // the forward broadcast it
+    if (g.dtype() != inputs_[i].dtype) g = g.to(inputs_[i].dtype);
+  }
+  return result;
+}
+
+void OpNode::release_variables() {
+  saved_inputs_.clear();
+  saved_outputs_.clear();
+  freed_ = op_.saved.inputs || op_.saved.outputs;
+}
+
+std::vector<autograd::SavedInfo> OpNode::saved_tensors() const {
+  std::vector<autograd::SavedInfo> out;
+  const OpInfo& info = info_of(op_);
+  std::vector<std::string> names;
+  const size_t extra = inputs_.size() - static_cast<size_t>(info.tensor_args);
+  for (const Arg& a : info.args) {
+    if (a.type == ArgType::Tensor) names.push_back(a.name);
+    if (a.type == ArgType::TensorList)
+      for (size_t i = 0; i < extra + 1; ++i) names.push_back(fmt::format("{}[{}]", a.name, i));
+  }
+  for (size_t i = 0; i < saved_inputs_.size(); ++i)
+    if (saved_inputs_[i].defined()) out.push_back({i < names.size() ? names[i] : "input", saved_inputs_[i].peek()});
+  for (size_t k = 0; k < saved_outputs_.size(); ++k)
+    if (saved_outputs_[k].defined()) {
+      const std::string& n = info.output_names[k];
+      out.push_back({n.empty() ? "result" : n.starts_with('_') ? n.substr(1) : n, saved_outputs_[k].peek()});
+    }
+  return out;
+}
+
+detail::Ref<OpNode> prepare(const Call& c, bool in_place) {
+  auto node = detail::Ref<OpNode>::adopt(new OpNode(c.op()));
+  const size_t n = c.input_count();
+  node->next_edges_.reserve(n);
+  node->inputs_.reserve(n);
+  size_t needing = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const Tensor& t = c.in(i);
+    Edge edge = t.defined() ? autograd::gradient_edge(t) : Edge();
+    needing += edge.is_valid();
+    node->next_edges_.emplace_back(std::move(edge));
+    if (t.defined()) node->inputs_.emplace_back(autograd::TensorFacts{t.impl().sizes, t.dtype()});
+    else node->inputs_.emplace_back();
+  }
+  node->attrs_.assign(c.attrs());
+  const Saved& saved = c.op().saved;
+  if (saved.inputs) {
+    node->saved_inputs_.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+      const Tensor& t = c.in(i);
+      const bool listed = saved.inputs == Saved::kAll || (i < 32 && (saved.inputs >> i & 1));
+      const bool wanted = listed && t.defined() && (!saved.crossed || needing > node->next_edges_[i].is_valid());
+      if (!wanted) node->saved_inputs_.emplace_back();
+      else if (in_place && i == 0) node->saved_inputs_.emplace_back(t.detach().clone(), false);
+      else node->saved_inputs_.emplace_back(t, false);
+    }
+  }
+  if (autograd::AnomalyMode::is_enabled()) node->extras().forward_trace = describe_call(c);
+  return node;
+}
+
+void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) {
+  detail::AutogradMeta& meta = detail::meta_of(result);
+  meta.grad_fn = node;
+  meta.output_nr = output_nr;
+  meta.grad_fn_version = result._version();
+}
+
+void check_in_place(const Tensor& self, std::string_view op_name, bool recording) {
+  const detail::TensorImpl& impl = self.impl();
+  const auto is_grad_leaf = [](const detail::TensorImpl& t) { return t.meta && t.meta->requires_grad && !t.meta->grad_fn; };
+  if (autograd::GradMode::is_enabled()) {
+    PELLUCID_CHECK(!is_grad_leaf(impl), AutogradError,
+                   "{}_: a leaf tensor that requires a gradient is being changed in place ({}). Do it under "
+                   "NoGradGuard, or on a clone.", op_name, describe(self));
+    PELLUCID_CHECK(!(impl.base && is_grad_leaf(*impl.base) && !impl.no_grad_view), AutogradError,
+                   "{}_: a view of a leaf tensor that requires a gradient is being changed in place ({}). Do it "
+                   "under NoGradGuard, or on a clone.", op_name, describe(self));
+    PELLUCID_CHECK(!(recording && impl.base && impl.no_grad_view), AutogradError,
+                   "{}_: this view ({}) was taken while gradients were off, so a recorded change of it cannot be "
+                   "followed. Take the view with gradients on, or change a clone.", op_name, describe(self));
+  }
+  PELLUCID_CHECK(!(impl.inference && !autograd::InferenceMode::is_enabled() && recording), AutogradError,
+                 "{}_: a tensor made in inference mode cannot be changed in a recorded computation; clone it.", op_name);
+  for (size_t d = 0; d < impl.sizes.size(); ++d)
+    PELLUCID_CHECK(impl.strides[d] != 0 || impl.sizes[d] <= 1, ValueError,
+                   "{}_: several elements of the written tensor share one memory location (sizes {}, strides {}). "
+                   "Clone it first.", op_name, impl.sizes, impl.strides);
+}
+
+namespace {
+
+// The node of a base of which a view was changed: the view's part of the gradient goes through `fn`.
+struct CopySlices final : autograd::Node {
+  std::string name() const override { return "CopySlices"; }
+
+  variable_list apply(variable_list&& grads) override {
+    PELLUCID_CHECK(fn, AutogradError, "CopySlices: backward through this graph ran already; pass retain_graph = true.");
+    variable_list out(next_edges_.size());
+    if (!grads[0].defined()) return out;
+    Tensor whole = empty_strided(base_sizes, base_strides, grads[0].dtype());
+    whole.copy_(grads[0]);
+    const Tensor part = whole.as_strided(view_sizes, view_strides, view_offset - base_offset);
+    variable_list given(1);
+    given[0] = part.clone();
+    variable_list inner = fn->apply(std::move(given));
+    for (size_t i = 1; i < inner.size(); ++i) out[i] = inner[i];
+    if (inner[0].defined()) part.copy_(inner[0]);
+    else part.zero_();
+    out[0] = whole;
+    return out;
+  }
+  void release_variables() override {
+    if (fn) fn->release_variables();
+    fn.reset();
+  }
+  std::vector<autograd::SavedInfo> saved_tensors() const override {
+    return fn ? fn->saved_tensors() : std::vector<autograd::SavedInfo>();
+  }
+
+  NodeRef fn;
+  Dims base_sizes, base_strides, view_sizes, view_strides;
+  int64_t base_offset = 0, view_offset = 0;
+};
+
+}  // namespace
+
+void rebase_history(const Tensor& self, const NodeRef& node) {
+  const detail::TensorImpl& impl = self.impl();
+  if (!impl.base) {
+    set_history(self, node, 0);
+    return;
+  }
+  const Tensor base(impl.base);
+  auto slices = detail::Ref<CopySlices>::adopt(new CopySlices);
+  slices->next_edges_.reserve(node->next_edges_.size());
+  slices->next_edges_.emplace_back(autograd::gradient_edge(base));
+  for (size_t i = 1; i < node->next_edges_.size(); ++i) slices->next_edges_.emplace_back(node->next_edges_[i]);
+  // The inner node must compute the gradient of the view's old values whenever the base wants it.
+  if (!node->next_edges_[0].is_valid()) node->next_edges_[0] = slices->next_edges_[0];
+  slices->fn = node;
+  slices->base_sizes = base.impl().sizes;
+  slices->base_strides = base.impl().strides;
+  slices->base_offset = base.impl().offset;
+  slices->view_sizes = impl.sizes;
+  slices->view_strides = impl.strides;
+  slices->view_offset = impl.offset;
+  slices->add_output(base);
+  set_history(base, slices, 0);
+}
+
+}  // namespace tape
+
+namespace autograd {
+
+namespace {
+
+// The grad_fn of a view whose base changed since: the base's history, seen through the view's geometry.
+void refresh_view(const Tensor& t) {
+  const detail::TensorImpl& impl = t.impl();
+  const AutoGradMode on(true);
+  const Tensor again = Tensor(impl.base).as_strided(impl.sizes, impl.strides, impl.offset);
+  detail::AutogradMeta& meta = detail::meta_of(t);
+  const detail::AutogradMeta& fresh = *again.impl().meta;
+  meta.grad_fn = fresh.grad_fn;
+  meta.output_nr = fresh.output_nr;
+  meta.grad_fn_version = t._version();
+}
+
+}  // namespace
+
+Edge gradient_edge(const Tensor& t) {
+  const detail::TensorImpl& impl = t.impl();
+  if (impl.base && impl.base->meta && impl.base->meta->grad_fn && !impl.no_grad_view && is_floating(impl.dtype) &&
+      (!impl.meta || impl.meta->grad_fn_version != t._version() || (!impl.meta->grad_fn && !impl.meta->requires_grad)))
+    refresh_view(t);
+  detail::AutogradMeta* meta = impl.meta;
+  if (!meta) return {};
+  if (meta->grad_fn) return {meta->grad_fn, meta->output_nr};
+  if (!meta->requires_grad) return {};
+  const std::lock_guard lock(detail::accumulator_mutex(&impl));
+  if (AccumulateGrad* alive = meta->accumulator) {
+    // The last reference may be going on another thread: take one only while some are left.
+    uint32_t n = alive->refs.load(std::memory_order_relaxed);
+    while (n != 0 && !alive->refs.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {}
+    if (n != 0) return {NodeRef::adopt(alive), 0};
+  }
+  auto made = detail::Ref<AccumulateGrad>::adopt(new AccumulateGrad(t));
+  meta->accumulator = made.get();
+  return {made, 0};
+}
+
+// Saved tensors
+
+struct SavedVariable::PackedState {
+  std::any value;
+  SavedTensorsHooks::Unpack unpack;
+  Edge edge;        // an input's history, for gradients of gradients
+  bool is_output;
+};
+
+namespace {
+struct HookPair {
+  SavedTensorsHooks::Pack pack;
+  SavedTensorsHooks::Unpack unpack;
+};
+thread_local std::vector<HookPair> saved_hooks;
+}  // namespace
+
+SavedTensorsHooks::SavedTensorsHooks(Pack pack, Unpack unpack) {
+  saved_hooks.push_back({std::move(pack), std::move(unpack)});
+}
+SavedTensorsHooks::~SavedTensorsHooks() { saved_hooks.pop_back(); }
+
+SavedVariable::SavedVariable(const Tensor& t, bool is_output) : version_(t._version()) {
+  PELLUCID_CHECK(!t.is_inference(), AutogradError,
+                 "a tensor made in inference mode ({}) cannot be saved for backward; clone it outside.", describe(t));
+  if (!saved_hooks.empty()) [[unlikely]] {
+    const HookPair hooks = saved_hooks.back();
+    const AutoGradMode off(false);
+    packed_ = std::make_shared<PackedState>(
+        PackedState{hooks.pack(t.detach()), hooks.unpack, is_output ? Edge() : gradient_edge(t), is_output});
+    state_ = State::Packed;
+    return;
+  }
+  // An output is kept without its history, or it would own the node that owns it.
+  state_ = is_output ? State::Output : State::Kept;
+  tensor_ = is_output ? Tensor(detail::alias_impl(t.impl())) : t;
+}
+
+Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uint32_t output_nr) const {
+  if (state_ == State::Packed) {
+    Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
+    if (packed_->is_output) tape::set_history(t, owner, output_nr);
+    else if (packed_->edge.is_valid()) tape::set_history(t, packed_->edge.function, packed_->edge.input_nr);
+    return t;
+  }
+  PELLUCID_CHECK(tensor_._version() == version_, AutogradError,
+                 "{}: a tensor that backward needs ({}, {}) was changed in place: it is at version {}, version {} "
+                 "was saved. Change a clone instead, or use the result of the change.",
+                 op_name, describe(tensor_), state_ == State::Output ? "its result" : "its input", tensor_._version(), version_);
+  if (state_ == State::Kept) return tensor_;
+  Tensor t(detail::alias_impl(tensor_.impl()));
+  tape::set_history(t, owner, output_nr);
+  return t;
+}
+
+void SavedVariable::reset() {
+  state_ = State::Empty;
+  tensor_.reset();
+  packed_.reset();
+}
+
+}  // namespace autograd
+}  // namespace pellucid

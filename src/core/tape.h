@@ -1,0 +1,56 @@
+// The tape: the node that an op call leaves behind, and how histories of views and in-place changes are kept.
+#pragma once
+
+#include <memory>
+
+#include "pellucid/autograd.h"
+#include "pellucid/detail/inline_vec.h"
+#include "pellucid/op.h"
+
+namespace pellucid {
+
+/// A copy of a call's attributes that outlives the call.
+class OwnedAttrs {
+ public:
+  void assign(Attrs attrs);
+  Attrs view() const { return {attrs_.begin(), attrs_.size()}; }
+
+ private:
+  detail::InlineVec<Attr, 2> attrs_;
+  std::unique_ptr<char[]> lists_;
+};
+
+namespace tape {
+
+/// Whether a gradient may be asked of `t`.
+bool requires_grad(const Tensor& t);
+
+/// The node of one op call.
+struct OpNode final : autograd::Node {
+  explicit OpNode(const OpDef& op) : op_(op) {}
+  std::string name() const override;
+  autograd::variable_list apply(autograd::variable_list&& grads) override;
+  void release_variables() override;
+  std::vector<autograd::SavedInfo> saved_tensors() const override;
+  const OpDef* op() const override { return &op_; }
+
+  const OpDef& op_;
+  OwnedAttrs attrs_;
+  detail::InlineVec<autograd::TensorFacts, 2> inputs_;
+  detail::InlineVec<autograd::SavedVariable, 2> saved_inputs_;   // one per input, or none
+  detail::InlineVec<autograd::SavedVariable, 1> saved_outputs_;  // one per output, or none
+  uint64_t seed_ = 0, random_offset_ = 0;
+  bool freed_ = false;
+};
+
+/// Makes the node of a call: edges and saved inputs. In place, input 0 is cloned first if it is saved.
+detail::Ref<OpNode> prepare(const Call& c, bool in_place);
+/// Gives the results their history, after the kernel ran.
+void set_history(const Tensor& result, const autograd::NodeRef& node, uint32_t output_nr);
+/// The same for a tensor changed in place: its base's history is rebased if it is a view.
+void rebase_history(const Tensor& self, const autograd::NodeRef& node);
+/// Throws if `self` may not be changed in place now.
+void check_in_place(const Tensor& self, std::string_view op_name, bool recording);
+
+}  // namespace tape
+}  // namespace pellucid

@@ -1,0 +1,20 @@
+#include "core/trace.h"
+
+#include "base/caller.h"
+#include "core/registry.h"
+
+namespace pellucid {
+
+std::string describe_call(const Call& c) {
+  std::string s = info_of(c.op()).name + "(";
+  for (size_t i = 0; i < c.input_count(); ++i) {
+    if (i) s += ", ";
+    s += c.in(i).defined() ? describe(c.in(i)) : "None";
+  }
+  s += ")";
+  const std::string line = source_line(caller_outside_library());
+  if (!line.empty()) s += " at " + line;
+  return s;
+}
+
+}  // namespace pellucid

@@ -1,0 +1,69 @@
+// Convolution over raw pointers: forward and both gradients. Activations are NHWC without gaps,
+// weights PyTorch's [O, C / groups, KH, KW] without gaps. A 1-D convolution is one with H = KH = 1.
+// A transposed convolution is backward_data of the convolution that it transposes, with a bias.
+// float runs on oneDNN, double on matrix products. Bits do not depend on the number of threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace pellucid::kernels {
+
+/// The sizes of a convolution from [N, H, W, C] to [N, OH, OW, O].
+struct ConvShape {
+  int64_t N = 1, C = 1, H = 1, W = 1, O = 1, KH = 1, KW = 1;
+  int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  int64_t groups = 1;
+
+  int64_t OH() const { return (H + 2 * pad_h - dilation_h * (KH - 1) - 1) / stride_h + 1; }
+  int64_t OW() const { return (W + 2 * pad_w - dilation_w * (KW - 1) - 1) / stride_w + 1; }
+  int64_t weight_count() const { return O * (C / groups) * KH * KW; }
+  bool operator==(const ConvShape&) const = default;
+};
+
+/// Weights in the order that a primitive reads, kept by the caller between calls. A kernel that is
+/// given one packs again only when the pointer, the version or the wanted order changed. One thread
+/// at a time.
+class PackedWeight {
+ public:
+  PackedWeight();
+  ~PackedWeight();
+  PackedWeight(PackedWeight&&) noexcept;
+  PackedWeight& operator=(PackedWeight&&) noexcept;
+  /// Bytes that it holds now.
+  int64_t bytes() const;
+
+  struct State;
+
+ private:
+  friend struct PackedWeightAccess;
+  std::unique_ptr<State> state_;
+};
+
+/// Where a kernel may keep packed weights: null packs anew in each call. `version` is that of the
+/// storage.
+struct WeightCache {
+  PackedWeight* packed = nullptr;
+  uint64_t version = 0;
+};
+
+/// y = conv(x, w) + bias; bias may be null.
+template <class T>
+void conv_forward(const ConvShape& shape, const T* x, const T* w, const T* bias, T* y,
+                  WeightCache cache = {});
+
+/// dx, the gradient of x, from that of y. With a bias (of C channels) added: a transposed
+/// convolution.
+template <class T>
+void conv_backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx,
+                        WeightCache cache = {});
+
+/// dw and, unless null, dbias (the sum of dy over N, OH and OW).
+template <class T>
+void conv_backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
+
+/// How many primitives the process keeps, and for tests: how many it built so far.
+inline constexpr int kConvPrimitives = 512;
+int64_t conv_primitives_built();
+
+}  // namespace pellucid::kernels

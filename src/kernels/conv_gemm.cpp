@@ -1,0 +1,190 @@
+// Convolution as matrix products: an image of one group is unfolded into rows of patches [OH OW, KH
+// KW C] and multiplied with the weights in the order [O, KH KW C]. A 1x1 convolution needs no
+// unfolding. Images run in parallel where each writes its own output; the weights' gradient adds
+// images in order.
+#include "kernels/conv_gemm.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/gemm.h"
+#include "kernels/gemm_scratch.h"
+
+namespace pellucid::kernels::conv_gemm {
+namespace {
+
+/// Sizes of one image and one group.
+struct Sizes {
+  explicit Sizes(const ConvShape& s)
+      : channels(s.C / s.groups),
+        outputs(s.O / s.groups),
+        pixels(s.OH() * s.OW()),
+        patch(s.KH * s.KW * channels),
+        plain(s.KH == 1 && s.KW == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_h == 0 &&
+              s.pad_w == 0) {}
+  int64_t channels, outputs, pixels, patch;
+  bool plain;  // the image is its own unfolding
+};
+
+/// Calls f(place in the patches, channels in the image or null for padding) for each tap of each
+/// pixel in the output rows [first, last); `patches` are those of the first.
+template <class Image, class Patches, class F>
+void for_each_tap(const ConvShape& s, const Sizes& z, Image* image, Patches* patches, int64_t first,
+                  int64_t last, F f) {
+  const int64_t ow = s.OW();
+  for (int64_t i = first; i < last; ++i)
+    for (int64_t j = 0; j < ow; ++j)
+      for (int64_t kh = 0; kh < s.KH; ++kh) {
+        const int64_t h = i * s.stride_h - s.pad_h + kh * s.dilation_h;
+        for (int64_t kw = 0; kw < s.KW; ++kw, patches += z.channels) {
+          const int64_t v = j * s.stride_w - s.pad_w + kw * s.dilation_w;
+          const bool inside = h >= 0 && h < s.H && v >= 0 && v < s.W;
+          f(patches, inside ? image + (h * s.W + v) * s.C : nullptr);
+        }
+      }
+}
+
+template <class T>
+void unfold(const ConvShape& s, const Sizes& z, const T* image, T* patches, int64_t first,
+            int64_t last) {
+  for_each_tap(s, z, image, patches, first, last, [&](T* to, const T* from) {
+    if (from != nullptr)
+      std::copy_n(from, z.channels, to);
+    else
+      std::fill_n(to, z.channels, T(0));
+  });
+}
+
+template <class T>
+void fold(const ConvShape& s, const Sizes& z, const T* patches, T* image) {
+  for_each_tap(s, z, image, patches, 0, s.OH(), [&](const T* from, T* to) {
+    if (to == nullptr) return;
+    for (int64_t c = 0; c < z.channels; ++c) to[c] += from[c];
+  });
+}
+
+/// [O, C, KH, KW] to [O, KH, KW, C], or back.
+template <class T>
+void reorder_weights(const ConvShape& s, const T* from, T* to, bool back) {
+  const int64_t channels = s.C / s.groups, taps = s.KH * s.KW;
+  for (int64_t o = 0; o < s.O; ++o, from += channels * taps, to += channels * taps)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t t = 0; t < taps; ++t) {
+        if (back)
+          to[c * taps + t] = from[t * channels + c];
+        else
+          to[t * channels + c] = from[c * taps + t];
+      }
+}
+
+template <class T>
+int64_t bytes(int64_t count) {
+  return count * static_cast<int64_t>(sizeof(T));
+}
+
+}  // namespace
+
+template <class T>
+void forward(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+  const Sizes z(s);
+  const Scratch ordered(bytes<T>(s.weight_count()));
+  reorder_weights(s, w, ordered.as<T>(), false);
+  parallel_chunks(s.N, [&](int64_t n) {
+    const Scratch patches(z.plain ? 0 : bytes<T>(z.pixels * z.patch));
+    T* const out = y + n * z.pixels * s.O;
+    if (bias != nullptr)
+      for (int64_t p = 0; p < z.pixels; ++p) std::copy_n(bias, s.O, out + p * s.O);
+    for (int64_t g = 0; g < s.groups; ++g) {
+      const T* const image = x + n * s.H * s.W * s.C + g * z.channels;
+      if (!z.plain) unfold(s, z, image, patches.as<T>(), 0, s.OH());
+      gemm<T>(z.pixels, z.outputs, z.patch, T(1),
+              z.plain ? MatrixView<const T>{image, s.C, 1}
+                      : MatrixView<const T>{patches.as<T>(), z.patch, 1},
+              {ordered.as<T>() + g * z.outputs * z.patch, 1, z.patch},
+              bias != nullptr ? T(1) : T(0), {out + g * z.outputs, s.O, 1});
+    }
+  });
+}
+
+template <class T>
+void backward_data(const ConvShape& s, const T* dy, const T* w, const T* bias, T* dx) {
+  const Sizes z(s);
+  const Scratch ordered(bytes<T>(s.weight_count()));
+  reorder_weights(s, w, ordered.as<T>(), false);
+  parallel_chunks(s.N, [&](int64_t n) {
+    const Scratch patches(bytes<T>(z.pixels * z.patch));
+    T* const out = dx + n * s.H * s.W * s.C;
+    for (int64_t p = 0; p < s.H * s.W; ++p) {
+      if (bias != nullptr)
+        std::copy_n(bias, s.C, out + p * s.C);
+      else
+        std::fill_n(out + p * s.C, s.C, T(0));
+    }
+    for (int64_t g = 0; g < s.groups; ++g) {
+      gemm<T>(z.pixels, z.patch, z.outputs, T(1), {dy + n * z.pixels * s.O + g * z.outputs, s.O, 1},
+              {ordered.as<T>() + g * z.outputs * z.patch, z.patch, 1}, T(0),
+              {patches.as<T>(), z.patch, 1});
+      fold(s, z, static_cast<const T*>(patches.as<T>()), out + g * z.channels);
+    }
+  });
+}
+
+template <class T>
+void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbias) {
+  const Sizes z(s);
+  if (dbias != nullptr) bias_gradient(s, dy, dbias);
+  // Images go together, as one product, until their patches take 16 MiB.
+  const int64_t together =
+      std::clamp<int64_t>((int64_t{1} << 24) / std::max<int64_t>(1, bytes<T>(z.pixels * z.patch)),
+                          1, std::max<int64_t>(s.N, 1));
+  const bool in_place = z.plain && s.groups == 1;
+  const Scratch ordered(bytes<T>(s.weight_count()));
+  const Scratch patches(in_place ? 0 : bytes<T>(together * z.pixels * z.patch));
+  if (s.N == 0) std::fill_n(ordered.as<T>(), s.weight_count(), T(0));
+  for (int64_t n = 0; n < s.N; n += together) {
+    const int64_t images = std::min(together, s.N - n);
+    for (int64_t g = 0; g < s.groups; ++g) {
+      const T* const image = x + n * s.H * s.W * s.C + g * z.channels;
+      if (!in_place)
+        parallel_chunks(images * s.OH(), [&](int64_t r) {
+          const int64_t i = r / s.OH(), row = r % s.OH();
+          unfold(s, z, image + i * s.H * s.W * s.C, patches.as<T>() + r * s.OW() * z.patch, row,
+                 row + 1);
+        });
+      gemm<T>(z.outputs, z.patch, images * z.pixels, T(1),
+              {dy + n * z.pixels * s.O + g * z.outputs, 1, s.O},
+              {in_place ? image : patches.as<T>(), z.patch, 1}, n == 0 ? T(0) : T(1),
+              {ordered.as<T>() + g * z.outputs * z.patch, z.patch, 1});
+    }
+  }
+  reorder_weights<T>(s, ordered.as<T>(), dw, true);
+}
+
+template <class T>
+void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
+  const int64_t rows = s.N * s.OH() * s.OW();
+  constexpr int64_t kPart = 1024;  // rows that one chunk sums
+  const int64_t parts = (rows + kPart - 1) / kPart;
+  const Scratch sums(bytes<T>(parts * s.O));
+  parallel_chunks(parts, [&](int64_t p) {
+    T* const sum = sums.as<T>() + p * s.O;
+    std::fill_n(sum, s.O, T(0));
+    const int64_t end = std::min(rows, (p + 1) * kPart);
+    for (int64_t r = p * kPart; r < end; ++r)
+      for (int64_t o = 0; o < s.O; ++o) sum[o] += dy[r * s.O + o];
+  });
+  std::fill_n(dbias, s.O, T(0));
+  for (int64_t p = 0; p < parts; ++p)
+    for (int64_t o = 0; o < s.O; ++o) dbias[o] += sums.as<T>()[p * s.O + o];
+}
+
+#define PELLUCID_INSTANTIATE(T)                                                       \
+  template void forward<T>(const ConvShape&, const T*, const T*, const T*, T*);       \
+  template void backward_data<T>(const ConvShape&, const T*, const T*, const T*, T*); \
+  template void backward_weights<T>(const ConvShape&, const T*, const T*, T*, T*);    \
+  template void bias_gradient<T>(const ConvShape&, const T*, T*);
+PELLUCID_INSTANTIATE(float)
+PELLUCID_INSTANTIATE(double)
+#undef PELLUCID_INSTANTIATE
+
+}  // namespace pellucid::kernels::conv_gemm

@@ -1,0 +1,18 @@
+// Convolution as matrix products over unfolded images, for any floating type. Used by conv.cpp.
+#pragma once
+
+#include "kernels/conv.h"
+
+namespace pellucid::kernels::conv_gemm {
+
+template <class T>
+void forward(const ConvShape& shape, const T* x, const T* w, const T* bias, T* y);
+template <class T>
+void backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx);
+template <class T>
+void backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
+/// Writes the sum of dy over all but the channels, in a fixed order.
+template <class T>
+void bias_gradient(const ConvShape& shape, const T* dy, T* dbias);
+
+}  // namespace pellucid::kernels::conv_gemm

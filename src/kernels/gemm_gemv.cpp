@@ -1,0 +1,180 @@
+// Matrix times vector, and dot. Sums run in a fixed number of lanes over fixed parts of k, and the
+// parts are added in order, so the bits depend neither on the threads nor on the ISA level.
+#include "kernels/gemm_gemv.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "kernels/gemm_scratch.h"
+#include "kernels/isa.h"
+#include "pellucid/dtype.h"
+
+namespace pellucid::kernels {
+namespace {
+
+constexpr int64_t kPart = 8192;       // elements of a dot product that one chunk sums
+constexpr int64_t kParallel = 32768;  // matrix elements from which a second thread pays
+constexpr int kLanes = 64;
+
+/// *out = sum of a[i] b[i].
+template <class T>
+struct DotLoop {
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const T* a, const T* b, int64_t n, T* out) {
+    T sum[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      for (int l = 0; l < kLanes; ++l) sum[l] += a[i + l] * b[i + l];
+    for (int l = 0; i < n; ++i, ++l) sum[l] += a[i] * b[i];
+    for (int width = kLanes / 2; width > 0; width /= 2)
+      for (int l = 0; l < width; ++l) sum[l] += sum[l + width];
+    *out = sum[0];
+  }
+};
+
+/// y[i] += sum over 4 columns of x[c] columns[c][i]; missing columns come with x = 0 and a valid
+/// pointer.
+template <class T>
+struct AxpyLoop {
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const T* a, int64_t stride, const T* x, int64_t columns,
+                                         T* y, int64_t n) {
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+      const T *a0 = a + c * stride, *a1 = a0 + stride, *a2 = a1 + stride, *a3 = a2 + stride;
+      const T x0 = x[c], x1 = x[c + 1], x2 = x[c + 2], x3 = x[c + 3];
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) y[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3);
+    }
+    for (; c < columns; ++c) {
+      const T *a0 = a + c * stride, x0 = x[c];
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) y[i] += a0[i] * x0;
+    }
+  }
+};
+
+template <class T>
+T dot_contiguous(const T* a, const T* b, int64_t n) {
+  const auto loop = IsaLoops<DotLoop<T>, const T*, const T*, int64_t, T*>::at(isa());
+  if (n <= kPart) {
+    T sum;
+    loop(a, b, n, &sum);
+    return sum;
+  }
+  const int64_t parts = (n + kPart - 1) / kPart;
+  const Scratch partial(parts * static_cast<int64_t>(sizeof(T)));
+  parallel_for(0, parts, kParallel / kPart, [&](int64_t p0, int64_t p1) {
+    for (int64_t p = p0; p < p1; ++p)
+      loop(a + p * kPart, b + p * kPart, std::min(kPart, n - p * kPart), partial.as<T>() + p);
+  });
+  T sum = partial.as<T>()[0];
+  for (int64_t p = 1; p < parts; ++p) sum += partial.as<T>()[p];
+  return sum;
+}
+
+template <class T>
+void store(T alpha, T sum, T beta, T* y) {
+  *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
+}
+
+/// Rows in memory: a dot product each.
+template <class T>
+void gemv_rows(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* x, T beta, T* y,
+               int64_t y_stride) {
+  if (k > 8 * kPart && m < 64) {  // few long rows: the threads share each
+    for (int64_t i = 0; i < m; ++i)
+      store(alpha, dot_contiguous(a + i * lda, x, k), beta, y + i * y_stride);
+    return;
+  }
+  const auto loop = IsaLoops<DotLoop<T>, const T*, const T*, int64_t, T*>::at(isa());
+  parallel_for(0, m, std::max<int64_t>(1, kParallel / k), [&](int64_t i0, int64_t i1) {
+    for (int64_t i = i0; i < i1; ++i) {
+      T sum;
+      loop(a + i * lda, x, k, &sum);
+      store(alpha, sum, beta, y + i * y_stride);
+    }
+  });
+}
+
+/// Columns in memory: a weighted sum of columns, over fixed parts of k and of m.
+template <class T>
+void gemv_columns(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* x, T beta, T* y,
+                  int64_t y_stride) {
+  constexpr int64_t kRows =
+      2048;  // of y: they stay in L1, and are enough to hide the change of column
+  const auto loop =
+      IsaLoops<AxpyLoop<T>, const T*, int64_t, const T*, int64_t, T*, int64_t>::at(isa());
+  const int64_t blocks = (m + kRows - 1) / kRows;
+  // Enough parts for 8 threads, but each of at least 16384 elements; a multiple of the 4 columns at
+  // a time.
+  const int64_t least = std::max<int64_t>(64, 16384 / std::min(m, kRows));
+  const int64_t wanted = std::max<int64_t>(1, 8 / blocks);
+  const int64_t part = std::max(least, (k + wanted - 1) / wanted) / 4 * 4;
+  const int64_t parts = (k + part - 1) / part;
+  const Scratch sums(parts * m * static_cast<int64_t>(sizeof(T)));
+  const int64_t grain = std::max<int64_t>(1, kParallel / (part * std::min(m, kRows)));
+  parallel_for(0, blocks * parts, grain, [&](int64_t t0, int64_t t1) {
+    for (int64_t t = t0; t < t1; ++t) {
+      const int64_t row = t / parts * kRows, column = t % parts * part;
+      const int64_t rows = std::min(kRows, m - row);
+      T* const sum = sums.as<T>() + t % parts * m + row;
+      std::fill_n(sum, rows, T(0));
+      loop(a + column * lda + row, lda, x + column, std::min(part, k - column), sum, rows);
+    }
+  });
+  for (int64_t i = 0; i < m; ++i) {
+    T sum = sums.as<T>()[i];
+    for (int64_t p = 1; p < parts; ++p) sum += sums.as<T>()[p * m + i];
+    store(alpha, sum, beta, y + i * y_stride);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void gemv(int64_t m, int64_t k, T alpha, const MatrixView<const T>& a, const T* x, int64_t x_stride,
+          T beta, T* y, int64_t y_stride) {
+  const Scratch x_copy(x_stride == 1 ? 0 : k * static_cast<int64_t>(sizeof(T)));
+  if (x_stride != 1) {
+    for (int64_t i = 0; i < k; ++i) x_copy.as<T>()[i] = x[i * x_stride];
+    x = x_copy.as<T>();
+  }
+  if (a.col_stride == 1 || k == 1)
+    return gemv_rows(m, k, alpha, a.data, a.row_stride, x, beta, y, y_stride);
+  if (a.row_stride == 1 || m == 1) {
+    return gemv_columns(m, k, alpha, a.data, a.col_stride, x, beta, y, y_stride);
+  }
+  const Scratch copy(m * k * static_cast<int64_t>(sizeof(T)));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      copy.as<T>()[i * k + p] = a.data[i * a.row_stride + p * a.col_stride];
+  gemv_rows<T>(m, k, alpha, copy.as<T>(), k, x, beta, y, y_stride);
+}
+
+template <class T>
+T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    if (n > 0 && x_stride == 1 && y_stride == 1) return dot_contiguous(x, y, n);
+  }
+  T sum{};
+  gemm<T>(1, 1, n, T(1), {x, 0, x_stride}, {y, y_stride, 0}, T(0), {&sum, 1, 1});
+  return sum;
+}
+
+template void gemv<float>(int64_t, int64_t, float, const MatrixView<const float>&, const float*,
+                          int64_t, float, float*, int64_t);
+template void gemv<double>(int64_t, int64_t, double, const MatrixView<const double>&, const double*,
+                           int64_t, double, double*, int64_t);
+template float dot<float>(int64_t, const float*, int64_t, const float*, int64_t);
+template double dot<double>(int64_t, const double*, int64_t, const double*, int64_t);
+template Half dot<Half>(int64_t, const Half*, int64_t, const Half*, int64_t);
+template BFloat16 dot<BFloat16>(int64_t, const BFloat16*, int64_t, const BFloat16*, int64_t);
+template int64_t dot<int64_t>(int64_t, const int64_t*, int64_t, const int64_t*, int64_t);
+template int32_t dot<int32_t>(int64_t, const int32_t*, int64_t, const int32_t*, int64_t);
+template int16_t dot<int16_t>(int64_t, const int16_t*, int64_t, const int16_t*, int64_t);
+template int8_t dot<int8_t>(int64_t, const int8_t*, int64_t, const int8_t*, int64_t);
+template uint8_t dot<uint8_t>(int64_t, const uint8_t*, int64_t, const uint8_t*, int64_t);
+template bool dot<bool>(int64_t, const bool*, int64_t, const bool*, int64_t);
+
+}  // namespace pellucid::kernels

@@ -1,0 +1,42 @@
+// How a loop over a shape visits several strided operands: dimensions of size 1 dropped, the rest
+// in the memory order of the first operand and merged where every operand allows it. Internal to
+// the pointwise driver and to copies; no data is touched here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "pellucid/array_ref.h"
+
+namespace pellucid::kernels {
+
+inline constexpr int kMaxDims = 64;
+inline constexpr int kMaxOperands = 8;
+
+/// Dimension 0 is the innermost; strides count elements.
+struct IterationPlan {
+  int dims = 0;
+  int operands = 0;
+  int64_t numel = 1;
+  int64_t sizes[kMaxDims];
+  int64_t strides[kMaxOperands][kMaxDims];
+
+  /// `strides` has one array per operand, each as long as the shape; the first is written to.
+  IterationPlan(IntArrayRef shape, std::span<const int64_t* const> operand_strides);
+
+  /// Whether operand k lies in memory in the order of the iteration, without gaps.
+  bool linear(int k) const;
+  /// The index of the element at a linear position, for dimensions 0 … dims - 1.
+  void locate(int64_t position, int64_t* index) const;
+  int64_t offset(int k, const int64_t* index) const {
+    int64_t o = 0;
+    for (int d = 0; d < dims; ++d) o += index[d] * strides[k][d];
+    return o;
+  }
+
+ private:
+  void order();
+  void merge();
+};
+
+}  // namespace pellucid::kernels

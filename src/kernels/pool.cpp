@@ -1,0 +1,328 @@
+// Pooling. In NHWC the loops run over channels, which is what the compiler vectorises; in NCHW over
+// the outputs of a row. Forward: a task is some rows of outputs. Backward: a task is an image (or
+// some of its channels), so that overlapping windows are added by one thread in a fixed order.
+#include "kernels/pool.h"
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "base/parallel.h"
+#include "kernels/isa.h"
+
+namespace pellucid::kernels {
+
+int64_t PoolShape::output_size(int64_t size, int64_t kernel, int64_t stride, int64_t pad,
+                               int64_t dilation, bool ceil_mode) {
+  const int64_t room = size + 2 * pad - dilation * (kernel - 1) - 1;
+  if (room < 0) return ceil_mode && room + stride > 0 ? 1 : 0;
+  int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (count - 1) * stride >= size + pad)
+    --count;  // a window must begin inside the input
+  return count;
+}
+
+namespace {
+
+std::vector<PoolWindow> windows(int64_t size, int64_t count, int64_t kernel, int64_t stride,
+                                int64_t pad, int64_t dilation) {
+  std::vector<PoolWindow> all(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t begin = i * stride - pad;
+    const int64_t end = begin + dilation * (kernel - 1) + 1;
+    const int64_t with_padding = std::min(end, size + pad) - begin;
+    if (begin < 0) begin += (-begin + dilation - 1) / dilation * dilation;
+    all[static_cast<size_t>(i)] = {begin, std::min(end, size), with_padding};
+  }
+  return all;
+}
+
+std::vector<PoolWindow> adaptive_windows(int64_t size, int64_t count) {
+  std::vector<PoolWindow> all(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t begin = i * size / count, end = ((i + 1) * size + count - 1) / count;
+    all[static_cast<size_t>(i)] = {begin, end, end - begin};
+  }
+  return all;
+}
+
+/// All channels of one output pixel in NHWC. `Index` is as wide as T where that is enough, so that
+/// values and positions share a vector.
+template <class T, class Index>
+[[gnu::always_inline]] inline void max_channels(const PoolPlan& p, const PoolWindow& rows,
+                                                const PoolWindow& columns, const T* image, T* y,
+                                                int64_t* indices) {
+  constexpr int64_t kBlock = 64;  // channels whose best values stay in L1 or registers
+  for (int64_t c0 = 0; c0 < p.C; c0 += kBlock) {
+    const int64_t n = std::min(kBlock, p.C - c0);
+    T best[kBlock];
+    Index where[kBlock];
+    const auto start = static_cast<Index>(rows.begin * p.W + columns.begin);
+    for (int64_t c = 0; c < n; ++c) best[c] = -std::numeric_limits<T>::infinity(), where[c] = start;
+    for (int64_t h = rows.begin; h < rows.end; h += p.dilation_h)
+      for (int64_t w = columns.begin; w < columns.end; w += p.dilation_w) {
+        const T* const x = image + (h * p.W + w) * p.C + c0;
+        const auto here = static_cast<Index>(h * p.W + w);
+        for (int64_t c = 0; c < n; ++c) {
+          const bool better = (x[c] > best[c]) | (x[c] != x[c]);
+          best[c] = better ? x[c] : best[c];
+          where[c] = better ? here : where[c];
+        }
+      }
+    for (int64_t c = 0; c < n; ++c) y[c0 + c] = best[c];
+    if (indices != nullptr)
+      for (int64_t c = 0; c < n; ++c) indices[c0 + c] = where[c];
+  }
+}
+
+template <class T>
+struct MaxForward {
+  /// Output rows [first, last) of all images (NHWC) or planes (NCHW).
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const PoolPlan& p, PoolLayout layout, const T* x, T* y,
+                                         int64_t* indices, int64_t first, int64_t last) {
+    using Narrow = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    const bool fits = p.H * p.W <= std::numeric_limits<Narrow>::max();
+    const int64_t oh = p.OH(), ow = p.OW();
+    for (int64_t r = first; r < last; ++r) {
+      const PoolWindow& rows = p.rows[static_cast<size_t>(r % oh)];
+      if (layout == PoolLayout::NHWC) {
+        const T* const image = x + r / oh * p.H * p.W * p.C;
+        for (int64_t j = 0; j < ow; ++j) {
+          const int64_t to = (r * ow + j) * p.C;
+          const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
+          int64_t* const positions = indices == nullptr ? nullptr : indices + to;
+          if (fits)
+            max_channels<T, Narrow>(p, rows, columns, image, y + to, positions);
+          else
+            max_channels<T, int64_t>(p, rows, columns, image, y + to, positions);
+        }
+      } else {
+        const T* const plane = x + r / oh * p.H * p.W;
+        for (int64_t j = 0; j < ow; ++j) {
+          const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
+          T best = -std::numeric_limits<T>::infinity();
+          int64_t where = rows.begin * p.W + columns.begin;
+          for (int64_t h = rows.begin; h < rows.end; h += p.dilation_h)
+            for (int64_t w = columns.begin; w < columns.end; w += p.dilation_w) {
+              const T v = plane[h * p.W + w];
+              const bool better = (v > best) | (v != v);
+              best = better ? v : best;
+              where = better ? h * p.W + w : where;
+            }
+          y[r * ow + j] = best;
+          if (indices != nullptr) indices[r * ow + j] = where;
+        }
+      }
+    }
+  }
+};
+
+template <class T>
+[[gnu::always_inline]] inline void fill_zero(const PoolPlan& p, int64_t channels, T* dx,
+                                             int64_t first, int64_t last) {
+  if (last - first == channels) {
+    std::fill_n(dx, p.H * p.W * channels, T(0));
+    return;
+  }
+  for (int64_t i = 0; i < p.H * p.W; ++i)
+    std::fill_n(dx + i * channels + first, last - first, T(0));
+}
+
+template <class T>
+struct MaxBackward {
+  /// NHWC: channels [first, last) of one image. NCHW: one plane, with first = 0 and last = 1.
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels, const T* dy,
+                                         const int64_t* indices, T* dx, int64_t first,
+                                         int64_t last) {
+    fill_zero(p, channels, dx, first, last);
+    const int64_t pixels = p.OH() * p.OW();
+    if (channels == 1) {  // a plane of NCHW
+      for (int64_t o = 0; o < pixels; ++o) dx[indices[o]] += dy[o];
+      return;
+    }
+    for (int64_t o = 0; o < pixels; ++o)
+      for (int64_t c = first; c < last; ++c)
+        dx[indices[o * channels + c] * channels + c] += dy[o * channels + c];
+  }
+};
+
+template <class T>
+T divisor(const AverageOptions& o, const PoolPlan& p, const PoolWindow& rows,
+          const PoolWindow& columns) {
+  if (o.divisor_override != 0) return static_cast<T>(o.divisor_override);
+  if (o.count_include_pad) return static_cast<T>(rows.with_padding * columns.with_padding);
+  const int64_t h = (rows.end - rows.begin + p.dilation_h - 1) / p.dilation_h;
+  const int64_t w = (columns.end - columns.begin + p.dilation_w - 1) / p.dilation_w;
+  return static_cast<T>(h * w);
+}
+
+template <class T>
+struct AverageForward {
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const PoolPlan& p, PoolLayout layout,
+                                         const AverageOptions& options, const T* x, T* y,
+                                         int64_t first, int64_t last) {
+    const int64_t oh = p.OH(), ow = p.OW();
+    const int64_t channels = layout == PoolLayout::NHWC ? p.C : 1;
+    for (int64_t r = first; r < last; ++r) {
+      const PoolWindow& rows = p.rows[static_cast<size_t>(r % oh)];
+      const T* const image = x + r / oh * p.H * p.W * channels;
+      for (int64_t j = 0; j < ow; ++j) {
+        const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
+        const T by = divisor<T>(options, p, rows, columns);
+        T* const to = y + (r * ow + j) * channels;
+        if (layout == PoolLayout::NCHW) {
+          T sum = 0;
+          for (int64_t h = rows.begin; h < rows.end; ++h)
+            for (int64_t w = columns.begin; w < columns.end; ++w) sum += image[h * p.W + w];
+          *to = sum / by;
+          continue;
+        }
+        constexpr int64_t kBlock = 64;
+        for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
+          const int64_t n = std::min(kBlock, channels - c0);
+          T sum[kBlock];
+          for (int64_t c = 0; c < n; ++c) sum[c] = T(0);
+          for (int64_t h = rows.begin; h < rows.end; ++h)
+            for (int64_t w = columns.begin; w < columns.end; ++w) {
+              const T* const from = image + (h * p.W + w) * channels + c0;
+              for (int64_t c = 0; c < n; ++c) sum[c] += from[c];
+            }
+          for (int64_t c = 0; c < n; ++c) to[c0 + c] = sum[c] / by;
+        }
+      }
+    }
+  }
+};
+
+template <class T>
+struct AverageBackward {
+  template <Isa level>
+  [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels,
+                                         const AverageOptions& options, const T* dy, T* dx,
+                                         int64_t first, int64_t last) {
+    fill_zero(p, channels, dx, first, last);
+    for (int64_t i = 0; i < p.OH(); ++i)
+      for (int64_t j = 0; j < p.OW(); ++j) {
+        const PoolWindow &rows = p.rows[static_cast<size_t>(i)],
+                         &columns = p.columns[static_cast<size_t>(j)];
+        const T by = divisor<T>(options, p, rows, columns);
+        const T* const from = dy + (i * p.OW() + j) * channels;
+        const T share = from[first] / by;
+        for (int64_t h = rows.begin; h < rows.end; ++h)
+          for (int64_t w = columns.begin; w < columns.end; ++w) {
+            T* const to = dx + (h * p.W + w) * channels;
+            if (channels == 1) {
+              *to += share;
+              continue;
+            }
+#pragma GCC ivdep
+            for (int64_t c = first; c < last; ++c) to[c] += from[c] / by;
+          }
+      }
+  }
+};
+
+/// Output rows that one chunk takes: about 16,384 input elements.
+int64_t row_grain(const PoolPlan& p, int64_t channels) {
+  const int64_t taps = std::max<int64_t>(1, p.H * p.W / std::max<int64_t>(1, p.OH()));
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, taps * channels));
+}
+
+/// Calls f(offset of the image or plane in dy, in dx, channels, first, last) for each task of a
+/// backward pass.
+template <class F>
+void for_each_image(const PoolPlan& p, PoolLayout layout, F f) {
+  const int64_t in = p.H * p.W, out = p.OH() * p.OW();
+  if (layout == PoolLayout::NCHW) {
+    parallel_for(0, p.N * p.C, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, in)),
+                 [&](int64_t b, int64_t e) {
+                   for (int64_t i = b; i < e; ++i)
+                     f(i * out, i * in, int64_t{1}, int64_t{0}, int64_t{1});
+                 });
+    return;
+  }
+  // Few images: the channels are shared out too, in whole cache lines.
+  const int64_t width = p.N >= 8 ? p.C : std::max<int64_t>(16, (p.C / 8 + 15) / 16 * 16);
+  const int64_t parts = width == 0 ? 0 : (p.C + width - 1) / width;
+  parallel_for(0, p.N * parts, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, in * width)),
+               [&](int64_t b, int64_t e) {
+                 for (int64_t i = b; i < e; ++i) {
+                   const int64_t n = i / parts, c = i % parts * width;
+                   f(n * out * p.C, n * in * p.C, p.C, c, std::min(p.C, c + width));
+                 }
+               });
+}
+
+}  // namespace
+
+PoolPlan pool_plan(const PoolShape& s) {
+  return {s.N,
+          s.C,
+          s.H,
+          s.W,
+          s.dilation_h,
+          s.dilation_w,
+          windows(s.H, s.OH(), s.KH, s.stride_h, s.pad_h, s.dilation_h),
+          windows(s.W, s.OW(), s.KW, s.stride_w, s.pad_w, s.dilation_w)};
+}
+
+PoolPlan adaptive_pool_plan(int64_t N, int64_t C, int64_t H, int64_t W, int64_t OH, int64_t OW) {
+  return {N, C, H, W, 1, 1, adaptive_windows(H, OH), adaptive_windows(W, OW)};
+}
+
+template <class T>
+void max_pool_forward(const PoolPlan& p, PoolLayout layout, const T* x, T* y, int64_t* indices) {
+  const auto loop = IsaLoops<MaxForward<T>, const PoolPlan&, PoolLayout, const T*, T*, int64_t*,
+                             int64_t, int64_t>::at(isa());
+  const bool last = layout == PoolLayout::NHWC;
+  parallel_for(0, p.N * p.OH() * (last ? 1 : p.C), row_grain(p, last ? p.C : 1),
+               [&](int64_t b, int64_t e) { loop(p, layout, x, y, indices, b, e); });
+}
+
+template <class T>
+void max_pool_backward(const PoolPlan& p, PoolLayout layout, const T* dy, const int64_t* indices,
+                       T* dx) {
+  const auto loop = IsaLoops<MaxBackward<T>, const PoolPlan&, int64_t, const T*, const int64_t*, T*,
+                             int64_t, int64_t>::at(isa());
+  for_each_image(p, layout,
+                 [&](int64_t out, int64_t in, int64_t channels, int64_t first, int64_t last) {
+                   loop(p, channels, dy + out, indices + out, dx + in, first, last);
+                 });
+}
+
+template <class T>
+void avg_pool_forward(const PoolPlan& p, PoolLayout layout, const AverageOptions& options,
+                      const T* x, T* y) {
+  const auto loop = IsaLoops<AverageForward<T>, const PoolPlan&, PoolLayout, const AverageOptions&,
+                             const T*, T*, int64_t, int64_t>::at(isa());
+  const bool last = layout == PoolLayout::NHWC;
+  parallel_for(0, p.N * p.OH() * (last ? 1 : p.C), row_grain(p, last ? p.C : 1),
+               [&](int64_t b, int64_t e) { loop(p, layout, options, x, y, b, e); });
+}
+
+template <class T>
+void avg_pool_backward(const PoolPlan& p, PoolLayout layout, const AverageOptions& options,
+                       const T* dy, T* dx) {
+  const auto loop = IsaLoops<AverageBackward<T>, const PoolPlan&, int64_t, const AverageOptions&,
+                             const T*, T*, int64_t, int64_t>::at(isa());
+  for_each_image(p, layout,
+                 [&](int64_t out, int64_t in, int64_t channels, int64_t first, int64_t last) {
+                   loop(p, channels, options, dy + out, dx + in, first, last);
+                 });
+}
+
+#define PELLUCID_INSTANTIATE(T)                                                                    \
+  template void max_pool_forward<T>(const PoolPlan&, PoolLayout, const T*, T*, int64_t*);          \
+  template void max_pool_backward<T>(const PoolPlan&, PoolLayout, const T*, const int64_t*, T*);   \
+  template void avg_pool_forward<T>(const PoolPlan&, PoolLayout, const AverageOptions&, const T*,  \
+                                    T*);                                                           \
+  template void avg_pool_backward<T>(const PoolPlan&, PoolLayout, const AverageOptions&, const T*, \
+                                     T*);
+PELLUCID_INSTANTIATE(float)
+PELLUCID_INSTANTIATE(double)
+#undef PELLUCID_INSTANTIATE
+
+}  // namespace pellucid::kernels

@@ -1,0 +1,256 @@
+// Measures the ceilings and keeps them in a file. A figure is the best of a few runs: noise only
+// ever makes a loop slower. A damaged, foreign or missing file means measuring again, never an error.
+#include "profile/ceilings.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/env.h"
+#include "base/parallel.h"
+
+#ifndef PELLUCID_VERSION
+#define PELLUCID_VERSION "development"
+#endif
+
+namespace pellucid::profile {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kUnit = 1024;  // sizes are multiples of it, so that loops have no rest
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begun = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+// Units of work per second of the best run; `work(n)` does n passes. Other programs may hold the
+// cores for many milliseconds, so the work is sized by what any machine does in the time, then by
+// the quickest run so far; a busy machine must not make the measurement long either.
+double best_rate(const Effort& effort, double units_per_pass,
+                 const std::function<void(int64_t)>& work) {
+  constexpr double kSlowest = 4e9;  // units a second: bytes from memory, FLOPs of one core
+  auto passes = static_cast<int64_t>(std::ceil(kSlowest * effort.seconds / units_per_pass));
+  double best = 0, spent = 0;
+  for (int run = 0; run < effort.runs && (best == 0 || spent < 10 * effort.seconds);) {
+    const double taken = std::max(seconds_of([&] { work(passes); }), 1e-9);
+    best = std::max(best, units_per_pass * static_cast<double>(passes) / taken);
+    spent += taken;
+    const double quickest = units_per_pass * static_cast<double>(passes) / best;
+    if (quickest < effort.seconds / 2)
+      passes = static_cast<int64_t>(static_cast<double>(passes) * effort.seconds / quickest) + 1;
+    else
+      ++run;
+  }
+  return best;
+}
+
+// Memory for one level: two halves for each thread. Pages are touched by the thread that uses them.
+class Buffers {
+ public:
+  Buffers(int64_t bytes, int threads) : half_(bytes / threads / 2 / kUnit * kUnit) {
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const auto size = (static_cast<size_t>(2 * half_ * threads) + kHugePage - 1) / kHugePage * kHugePage;
+    memory_.reset(static_cast<char*>(std::aligned_alloc(kHugePage, size)));
+    if (memory_) madvise(memory_.get(), size, MADV_HUGEPAGE);
+  }
+  bool usable() const { return memory_ != nullptr && half_ > 0; }
+  int64_t half() const { return half_; }
+  char* first(int64_t thread) const { return memory_.get() + 2 * half_ * thread; }
+  char* second(int64_t thread) const { return first(thread) + half_; }
+
+ private:
+  struct Free {
+    void operator()(char* p) const { std::free(p); }
+  };
+  int64_t half_;
+  std::unique_ptr<char, Free> memory_;
+};
+
+volatile uint64_t keep;  // what reads gave, so that they are not left out
+
+// read and write go over both halves, so every figure of a level has the same working set.
+MemoryRates measure_rates(const CeilingLoops& loops, const Buffers& b, int threads, const Effort& effort) {
+  const auto run = [&](const std::function<void(int64_t, int64_t)>& body) {
+    return best_rate(effort, 2.0 * static_cast<double>(b.half()) * threads, [&](int64_t passes) {
+      parallel_chunks(threads, [&](int64_t thread) { body(thread, passes); });
+    });
+  };
+  parallel_chunks(threads, [&](int64_t t) { loops.write(b.first(t), 2 * b.half(), 1); });  // maps pages
+  MemoryRates rates;
+  rates.write = run([&](int64_t t, int64_t n) { loops.write(b.first(t), 2 * b.half(), n); });
+  rates.read = run([&](int64_t t, int64_t n) { keep = loops.read(b.first(t), 2 * b.half(), n); });
+  rates.copy = run([&](int64_t t, int64_t n) { loops.copy(b.second(t), b.first(t), b.half(), n); });
+  return rates;
+}
+
+// Working sets that stay in a level and leave the one before: half of a private cache, a few times
+// the second level, and well beyond the last. "tensor" is a copy of 4096 x 1024 floats.
+std::vector<MemoryLevel> levels_of(const CpuInfo& cpu, int threads, const Effort& effort) {
+  const int64_t l1 = cpu.l1d > 0 ? cpu.l1d : 32 * 1024, l2 = cpu.l2 > 0 ? cpu.l2 : 512 * 1024;
+  std::vector<MemoryLevel> levels = {{"L1", l1 / 2 * threads, {}, {}}, {"L2", l2 / 2 * threads, {}, {}}};
+  const int64_t l3 = std::min(cpu.l3 / 2, 4 * l2 * threads);
+  if (l3 > l2 * threads) levels.push_back({"L3", l3, {}, {}});
+  levels.push_back({"tensor", 32 * kMiB, {}, {}});
+  int64_t memory = std::max(256 * kMiB, 4 * cpu.l3);
+  if (cpu.total_memory > 0) memory = std::min(memory, cpu.total_memory / 8);
+  levels.push_back({"memory", memory, {}, {}});
+  for (MemoryLevel& level : levels) level.bytes = std::min(level.bytes, effort.most_bytes);
+  return levels;
+}
+
+bool matches(const MachineCeilings& c) {
+  return c.cpu == cpu_info().model && c.isa == isa_name(isa()) && c.threads == get_num_threads() &&
+         c.version == PELLUCID_VERSION;
+}
+
+Json to_json(const MemoryRates& r) { return {{"read", r.read}, {"write", r.write}, {"copy", r.copy}}; }
+
+double positive(const Json& j, const char* key) {
+  const double value = j.at(key).get<double>();
+  if (!std::isfinite(value) || value <= 0) throw std::out_of_range(key);
+  return value;
+}
+
+MemoryRates rates_from(const Json& j) {
+  return {positive(j, "read"), positive(j, "write"), positive(j, "copy")};
+}
+
+MachineCeilings from_json(const Json& j) {
+  MachineCeilings c;
+  c.cpu = j.at("cpu").get<std::string>();
+  c.isa = j.at("isa").get<std::string>();
+  c.version = j.at("version").get<std::string>();
+  c.threads = j.at("threads").get<int>();
+  c.flops_one = positive(j, "flops_one");
+  c.flops_all = positive(j, "flops_all");
+  c.seconds = positive(j, "seconds");
+  for (const Json& l : j.at("levels"))
+    c.levels.push_back({l.at("name").get<std::string>(), l.at("bytes").get<int64_t>(),
+                        rates_from(l.at("one")), rates_from(l.at("all"))});
+  if (c.levels.empty()) throw std::out_of_range("levels");
+  return c;
+}
+
+// Makes the folder of a file and those above it, as far as they are missing.
+void make_folders(const std::string& file) {
+  for (size_t slash = file.find('/', 1); slash != std::string::npos; slash = file.find('/', slash + 1))
+    mkdir(file.substr(0, slash).c_str(), 0777);
+}
+
+}  // namespace
+
+MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& progress) {
+  const auto begun = Clock::now();
+  const CpuInfo& cpu = cpu_info();
+  MachineCeilings c;
+  c.cpu = cpu.model;
+  c.isa = isa_name(isa());
+  c.version = PELLUCID_VERSION;
+  c.threads = get_num_threads();
+  c.levels = levels_of(cpu, c.threads, effort);
+  const CeilingLoops& loops = ceiling_loops(isa());
+  const double steps = static_cast<double>(c.levels.size()) + 1;
+  const auto tell = [&](std::string_view step, double done) {
+    if (progress) progress(step, done / steps);
+  };
+
+  tell("multiply-adds", 0);
+  const auto multiply_add = [&](int threads) {
+    return best_rate(effort, loops.flops_per_pass * threads, [&](int64_t passes) {
+      parallel_chunks(threads, [&](int64_t) { keep = static_cast<uint64_t>(loops.multiply_add(passes)); });
+    });
+  };
+  c.flops_one = multiply_add(1);
+  c.flops_all = multiply_add(c.threads);
+
+  for (size_t i = 0; i < c.levels.size(); ++i) {
+    MemoryLevel& level = c.levels[i];
+    tell(level.name, static_cast<double>(i) + 1);
+    // One thread has the whole of a shared level, but only its own private cache.
+    const bool is_private = level.name == "L1" || level.name == "L2";
+    const Buffers alone(is_private ? level.bytes / c.threads : level.bytes, 1);
+    if (alone.usable()) level.one = measure_rates(loops, alone, 1, effort);
+    const Buffers together(level.bytes, c.threads);
+    if (together.usable()) level.all = measure_rates(loops, together, c.threads, effort);
+  }
+  tell("done", steps);
+  c.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  return c;
+}
+
+std::string ceilings_file() {
+  if (const auto folder = env_string("XDG_CACHE_HOME"); folder && folder->starts_with('/'))
+    return *folder + "/pellucid/ceilings.json";
+  if (const auto home = env_string("HOME")) return *home + "/.cache/pellucid/ceilings.json";
+  return "";
+}
+
+std::optional<MachineCeilings> load_ceilings(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) return std::nullopt;
+  try {
+    MachineCeilings c = from_json(Json::parse(stream));
+    if (!matches(c)) return std::nullopt;
+    c.from_cache = true;
+    c.file = file;
+    return c;
+  } catch (const std::exception&) {
+    return std::nullopt;  // damaged: measured again and replaced
+  }
+}
+
+bool save_ceilings(const std::string& file, const MachineCeilings& c) {
+  if (file.empty()) return false;
+  Json levels = Json::array();
+  for (const MemoryLevel& l : c.levels)
+    levels.push_back(
+        {{"name", l.name}, {"bytes", l.bytes}, {"one", to_json(l.one)}, {"all", to_json(l.all)}});
+  const Json j = {{"cpu", c.cpu},         {"isa", c.isa},
+                  {"version", c.version}, {"threads", c.threads},
+                  {"flops_one", c.flops_one}, {"flops_all", c.flops_all},
+                  {"seconds", c.seconds}, {"levels", levels}};
+  make_folders(file);
+  const std::string temporary = fmt::format("{}.{}.part", file, getpid());
+  {
+    std::ofstream stream(temporary);
+    stream << j.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    stream.close();
+    if (!stream) {
+      std::remove(temporary.c_str());
+      return false;
+    }
+  }
+  if (std::rename(temporary.c_str(), file.c_str()) == 0) return true;
+  std::remove(temporary.c_str());
+  return false;
+}
+
+}  // namespace pellucid::profile
+
+namespace pellucid {
+
+MachineCeilings machine_ceilings(bool fresh, const CeilingProgress& progress) {
+  const std::string file = profile::ceilings_file();
+  if (!fresh)
+    if (std::optional<MachineCeilings> kept = profile::load_ceilings(file)) return std::move(*kept);
+  MachineCeilings c = profile::measure_ceilings({}, progress);
+  if (profile::save_ceilings(file, c)) c.file = file;
+  return c;
+}
+
+}  // namespace pellucid

@@ -1,0 +1,41 @@
+// The parts of machine_ceilings() that tests look at: the measurement and the cache file.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/cpu.h"
+#include "pellucid/machine.h"
+
+namespace pellucid::profile {
+
+/// The loops that are timed. `passes` goes over the data that many times; data are 64-byte aligned
+/// and `bytes` is a multiple of 1024.
+struct CeilingLoops {
+  double (*multiply_add)(int64_t passes);  ///< runs passes * flops_per_pass FLOPs; returns a number to keep
+  double flops_per_pass;
+  uint64_t (*read)(const void* from, int64_t bytes, int64_t passes);
+  void (*write)(void* to, int64_t bytes, int64_t passes);
+  void (*copy)(void* to, const void* from, int64_t bytes, int64_t passes);
+};
+/// Compiled for a level that the machine has.
+const CeilingLoops& ceiling_loops(Isa level);
+
+/// How long a measurement may take: seconds of each timed run, and runs of which the best counts.
+struct Effort {
+  double seconds = 0.012;
+  int runs = 3;
+  int64_t most_bytes = int64_t{1} << 30;  ///< of the largest level
+};
+/// Measures now; touches no file.
+MachineCeilings measure_ceilings(const Effort& effort = {}, const CeilingProgress& progress = {});
+
+/// $XDG_CACHE_HOME/pellucid/ceilings.json, ~/.cache/…, or "" where neither is known.
+std::string ceilings_file();
+/// What the file holds for this CPU, ISA level, number of threads and version; nothing if it holds
+/// something else, is damaged or missing.
+std::optional<MachineCeilings> load_ceilings(const std::string& file);
+/// Writes the file whole or not at all; false where that is not possible.
+bool save_ceilings(const std::string& file, const MachineCeilings& ceilings);
+
+}  // namespace pellucid::profile

@@ -1,0 +1,205 @@
+// TensorImpl, Storage and the free lists that they and the tape's nodes come from.
+#include "pellucid/detail/tensor_impl.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "base/allocator.h"
+#include "pellucid/tensor.h"
+#include "tensor/autograd_meta.h"
+
+namespace pellucid {
+
+namespace detail {
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kPooled = false;
+#else
+constexpr bool kPooled = true;
+#endif
+
+constexpr size_t kClassBytes = 64, kClasses = 16, kKept = 512;
+
+// Blocks of one thread, by size class. Blocks freed on another thread stay there: the lists are bounded.
+struct Pool {
+  struct Block { Block* next; };
+  std::array<Block*, kClasses> free{};
+  std::array<uint32_t, kClasses> count{};
+  bool alive = true;
+  ~Pool() {
+    alive = false;
+    for (Block* b : free)
+      while (b) { Block* next = b->next; std::free(b); b = next; }
+  }
+};
+thread_local Pool pool;
+
+}  // namespace
+
+void* pool_allocate(size_t bytes) {
+  const size_t c = (bytes + kClassBytes - 1) / kClassBytes;
+  if (kPooled && c < kClasses && pool.alive) {
+    if (Pool::Block* b = pool.free[c]) {
+      pool.free[c] = b->next;
+      --pool.count[c];
+      return b;
+    }
+  }
+  void* p = std::malloc(c * kClassBytes);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+
+void pool_release(void* p, size_t bytes) noexcept {
+  const size_t c = (bytes + kClassBytes - 1) / kClassBytes;
+  if (kPooled && c < kClasses && pool.alive && pool.count[c] < kKept) {
+    auto* b = static_cast<Pool::Block*>(p);
+    b->next = pool.free[c];
+    pool.free[c] = b;
+    ++pool.count[c];
+    return;
+  }
+  std::free(p);
+}
+
+void Storage::destroy(Storage* s) noexcept {
+  if (s->deleter) (*s->deleter)(s->data);
+  else if (!s->borrowed) deallocate(s->data, s->bytes, s->category);
+  s->~Storage();
+  pool_release(s, sizeof(Storage));
+}
+
+Ref<Storage> new_storage(size_t bytes) {
+  const MemoryCategory category = current_memory_category();
+  void* data = allocate(bytes, category);
+  auto* s = new (pool_allocate(sizeof(Storage))) Storage;
+  s->data = data;
+  s->bytes = bytes;
+  s->category = category;
+  return Ref<Storage>::adopt(s);
+}
+
+Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)> deleter) {
+  auto* s = new (pool_allocate(sizeof(Storage))) Storage;
+  auto ref = Ref<Storage>::adopt(s);
+  s->data = data;
+  s->bytes = bytes;
+  s->borrowed = true;
+  s->pointer_given_out = true;
+  if (deleter) s->deleter = std::make_unique<std::function<void(void*)>>(std::move(deleter));
+  return ref;
+}
+
+void TensorImpl::destroy(TensorImpl* t) noexcept {
+  delete t->meta;
+  t->~TensorImpl();
+  pool_release(t, sizeof(TensorImpl));
+}
+
+int64_t checked_numel(IntArrayRef sizes) {
+  int64_t n = 1;
+  bool overflow = false, empty = false;
+  for (int64_t s : sizes) {
+    PELLUCID_CHECK(s >= 0, ShapeError, "sizes must not be negative, found {} in {}.", s, sizes);
+    if (s == 0) empty = true;
+    overflow |= __builtin_mul_overflow(n, s == 0 ? 1 : s, &n);
+  }
+  PELLUCID_CHECK(empty || !overflow, ValueError,
+                 "a tensor of sizes {} would have more than 2^63 - 1 elements; choose smaller sizes.", sizes);
+  return empty ? 0 : n;
+}
+
+Dims contiguous_strides(IntArrayRef sizes) {
+  Dims strides(sizes.size(), 1);
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = step;
+    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = 0;  // only an empty tensor gets here
+  }
+  return strides;
+}
+
+Dims channels_last_strides(IntArrayRef sizes) {
+  PELLUCID_CHECK(sizes.size() == 4 || sizes.size() == 3, ShapeError,
+                 "channels_last needs a 4-dimensional tensor (N, C, H, W), found sizes {}.", sizes);
+  Dims strides(sizes.size(), 1);
+  int64_t step = sizes[1];
+  for (size_t i = sizes.size(); i-- > 2;) {
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  strides[0] = step;
+  return strides;
+}
+
+void TensorImpl::set_contiguous(IntArrayRef new_sizes) {
+  numel = checked_numel(new_sizes);
+  sizes.assign(new_sizes);
+  const size_t n = new_sizes.size();
+  strides.resize(n);
+  int64_t step = 1;
+  for (size_t i = n; i-- > 0;) {
+    strides[i] = step;
+    step *= sizes[i] > 0 ? sizes[i] : 1;
+  }
+}
+
+bool TensorImpl::is_contiguous() const {
+  if (numel == 0) return true;
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] != step) return false;
+    step *= sizes[i];
+  }
+  return true;
+}
+
+bool TensorImpl::is_channels_last() const {
+  if (sizes.size() != 4) return false;
+  if (numel == 0) return true;
+  int64_t step = 1;
+  for (size_t i : {1u, 3u, 2u, 0u}) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] != step) return false;
+    step *= sizes[i];
+  }
+  return true;
+}
+
+Ref<TensorImpl> new_impl(DType dtype, IntArrayRef sizes) {
+  auto t = Ref<TensorImpl>::adopt(new (pool_allocate(sizeof(TensorImpl))) TensorImpl);
+  t->dtype = dtype;
+  t->set_contiguous(sizes);
+  return t;
+}
+
+Ref<TensorImpl> alias_impl(const TensorImpl& src) {
+  auto t = Ref<TensorImpl>::adopt(new (pool_allocate(sizeof(TensorImpl))) TensorImpl);
+  t->dtype = src.dtype;
+  t->hidden_layout = src.hidden_layout;
+  t->inference = src.inference;
+  t->sizes = src.sizes;
+  t->strides = src.strides;
+  t->numel = src.numel;
+  t->offset = src.offset;
+  t->storage = src.storage;
+  return t;
+}
+
+AutogradMeta& meta_of(const Tensor& t) {
+  TensorImpl& impl = t.impl();
+  if (!impl.meta) impl.meta = new AutogradMeta;
+  return *impl.meta;
+}
+
+std::mutex& accumulator_mutex(const TensorImpl* leaf) {
+  static std::array<std::mutex, 64> mutexes;
+  return mutexes[(reinterpret_cast<uintptr_t>(leaf) >> 6) % mutexes.size()];
+}
+
+}  // namespace detail
+
+}  // namespace pellucid

@@ -1,0 +1,52 @@
+// Pictures of graphs.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "pellucid/graph.h"
+#include "pellucid/pellucid.h"
+
+using namespace pellucid;
+
+TEST_CASE("a picture has operations, shapes, names and saved tensors") {
+  const Tensor x = ones({2, 3}).requires_grad_(), w = ones({3, 4}).requires_grad_();
+  const Tensor y = relu(matmul(x, w)).sum();
+  const std::string dot = make_dot(y, {{"x", x}, {"w", w}}, {.rankdir = "LR", .show_saved = true}).source();
+  for (const char* part : {"rankdir=LR", "relu", "sum", "label=\"x\\n(2, 3) float32\"", "label=\"w\\n(3, 4) float32\"", "(2, 4)", "48 B"}) {
+    INFO(part);
+    INFO(dot);
+    CHECK(dot.find(part) != std::string::npos);
+  }
+  const Dot plain = make_dot(y);
+  CHECK(plain.render("svg").find("<svg") != std::string::npos);
+  CHECK(plain.render("png").substr(1, 3) == "PNG");
+  CHECK(plain.render("pdf").substr(0, 4) == "%PDF");
+  CHECK(plain.render("dot") == plain.source());
+}
+
+TEST_CASE("names from a program cannot break the picture") {
+  const Tensor x = ones({2}).requires_grad_();
+  const std::string svg = make_dot(x.sum(), {{"a\"b\\<script>\n", x}}).render("svg");
+  CHECK(svg.find("<script>") == std::string::npos);
+}
+
+TEST_CASE("what cannot be drawn is refused") {
+  CHECK_THROWS_AS(make_dot(ones({2})), AutogradError);
+  const Tensor y = ones({2}).requires_grad_().sum();
+  CHECK_THROWS_AS(make_dot(y, {}, {.rankdir = "XY"}), ValueError);
+  CHECK_THROWS_AS(make_dot(y).render("gif"), ValueError);
+  CHECK_THROWS_AS(make_dot(y).save("noending"), ValueError);
+  CHECK_THROWS_AS(make_dot(y).save("no/such/folder/g.svg"), IoError);
+}
+
+TEST_CASE("a graph of 3,000 nodes is drawn with its repeats collapsed") {
+  Tensor y = ones({4}).requires_grad_();
+  for (int i = 0; i < 1000; ++i) y = sin(y * 2 + 1);
+  const Dot dot = make_dot(y.sum());
+  CHECK(dot.source().find("× 1000") != std::string::npos);
+  CHECK(dot.render("svg").size() < 100000);
+  CHECK(graph_nodes({y}).size() == 3001);
+}

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Replays in PyTorch the calls that tests/parity/dump.cpp wrote, and compares results and gradients.
+
+usage: compare.py FOLDER [--op NAME] [--verbose]
+
+torch_names.py says which function of PyTorch an op is compared with. Results, gradients and
+in-place forms must be close by torch.testing.assert_close's defaults (wider where a sample says so), with equal
+dtypes and sizes; views must have PyTorch's strides. A call that fails here must fail there too. Where a failing
+sample is accepted by PyTorch, that is listed and counted as skipped: stricter is allowed.
+Ends with "N passed, N failed, N skipped", which counts samples; exits with 1 if any failed.
+"""
+import argparse, collections, json, math, mmap, pathlib, sys, warnings
+
+import torch
+
+from torch_names import NO_COUNTERPART, RESULTS_ONLY, candidates
+
+class Reader:
+    """calls.jsonl, with tensors from tensors.bin."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        file = open(self.folder / "tensors.bin", "rb")
+        size = (self.folder / "tensors.bin").stat().st_size
+        self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+    def calls(self):
+        with open(self.folder / "calls.jsonl", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    def tensor(self, facts):
+        dtype = getattr(torch, facts["dtype"])
+        data = bytearray(self.bytes[facts["at"]:facts["at"] + facts["bytes"]])
+        storage = torch.frombuffer(data, dtype=dtype).clone() if data else torch.empty(0, dtype=dtype)
+        return storage.as_strided(facts["sizes"], facts["strides"], facts["offset"]).detach()
+
+    def value(self, v, tensors):
+        """Decodes an argument; appends the tensors in it to `tensors`."""
+        if isinstance(v, list):
+            return [self.value(e, tensors) for e in v]
+        if not isinstance(v, dict):
+            return v
+        (kind, content), = v.items()
+        if kind == "tensor":
+            tensors.append(self.tensor(content))
+            return tensors[-1]
+        return float(content) if kind == "float" else getattr(torch, content)
+
+    def arguments(self, call, leaves=None):
+        """args, kwargs and the tensors in them; those marked in `leaves` require gradients."""
+        tensors = []
+        args = [self.value(v, tensors) for v in call["args"]]
+        kwargs = {name: self.value(v, tensors) for name, v in call["kwargs"]}
+        for tensor, leaf in zip(tensors, leaves or []):
+            tensor.requires_grad_(leaf)
+        return args, kwargs, tensors
+
+
+def first_that_takes(functions, args, kwargs):
+    """The result of the first function that does not raise; raises what the first one raised where all do."""
+    first_error = None
+    for f in functions:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:  # whatever PyTorch raises is its answer
+            first_error = first_error or error
+    raise first_error
+
+
+def flat(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [t for e in result for t in flat(e)] if isinstance(result, (list, tuple)) else []
+
+
+def weights_like(t):
+    return torch.arange(1, t.numel() + 1, dtype=torch.float64).cos().to(t.dtype).reshape(t.shape)
+
+
+def gradients(results, leaves):
+    outputs = [t for t in results if t.requires_grad]
+    if not outputs or not leaves:
+        return [None] * len(leaves)
+    return torch.autograd.grad(outputs, leaves, [weights_like(t) for t in outputs], allow_unused=True)
+
+
+class Mismatch(Exception):
+    pass
+
+
+def check_close(what, ours, theirs, tolerance):
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        raise Mismatch(f"{what} is {ours.dtype} {list(ours.shape)}, PyTorch's {theirs.dtype} {list(theirs.shape)}")
+    limits = {}
+    if tolerance:
+        rtol, atol = torch.testing._comparison.default_tolerances(ours.dtype)
+        limits = {"rtol": max(rtol, tolerance), "atol": max(atol, tolerance)}
+    try:
+        torch.testing.assert_close(ours, theirs.detach(), equal_nan=True, **limits)
+    except AssertionError:
+        difference = (ours.double() - theirs.double()).abs()
+        worst = int(torch.where(difference.isnan(), math.inf, difference).argmax())
+        a, b = ours.flatten()[worst].item(), theirs.detach().flatten()[worst].item()
+        raise Mismatch(f"{what}: {a!r}, PyTorch's {b!r} at {worst} (largest difference {abs(a - b):.3g})") from None
+
+
+def strides_that_matter(sizes, strides):
+    return [s for n, s in zip(sizes, strides) if n > 1] if all(sizes) else []
+
+
+def compare_results(reader, call, results):
+    if len(results) != len(call["results"]):
+        raise Mismatch(f"{len(call['results'])} results, PyTorch's {len(results)}")
+    for i, (facts, theirs) in enumerate(zip(call["results"], results)):
+        facts = facts["tensor"]
+        check_close(f"result {i}", reader.tensor(facts), theirs, call["tolerance"])
+        ours_strides = strides_that_matter(facts["sizes"], facts["result_strides"])
+        if call["view"] and ours_strides != strides_that_matter(theirs.shape, theirs.stride()):
+            raise Mismatch(f"result {i} has strides {facts['result_strides']}, PyTorch's {list(theirs.stride())}")
+
+
+def compare_gradients(reader, call, results, leaves):
+    try:
+        found = gradients(results, leaves)
+    except RuntimeError as error:
+        if "is not implemented" in str(error):
+            return  # PyTorch has the op but not its derivative
+        raise Mismatch(f"PyTorch's backward raises {error}") from None
+    for i, (facts, theirs) in enumerate(zip(call["gradients"], found)):
+        if facts is None and theirs is None:
+            continue
+        ours = reader.tensor(facts["tensor"]) if facts else torch.zeros_like(leaves[i])
+        theirs = torch.zeros_like(leaves[i]) if theirs is None else theirs
+        check_close(f"the gradient of input {i}", ours, theirs, call["tolerance"])
+
+
+def compare_in_place(reader, call):
+    name = call["op"] + "_"
+    functions = candidates(name)
+    if not functions:
+        return
+    args, kwargs, _ = reader.arguments(call)
+    try:
+        result = first_that_takes(functions, args, kwargs)
+    except Exception as error:
+        if call["in_place"]:
+            raise Mismatch(f"{name} works here, but PyTorch raises {error}") from None
+        return
+    if not call["in_place"]:
+        raise Mismatch(f"{name} is refused here, but PyTorch takes it")
+    check_close(f"self after {name}", reader.tensor(call["in_place"]["tensor"]), result, call["tolerance"])
+
+
+def compare(reader, call, functions):
+    """Raises Mismatch where PyTorch's answer is another."""
+    args, kwargs, tensors = reader.arguments(call, call.get("leaves"))
+    try:
+        results = flat(first_that_takes(functions, args, kwargs))
+    except Exception as error:
+        if "raised" in call:
+            return
+        raise Mismatch(f"PyTorch raises {type(error).__name__}: {error}") from None
+    if "raised" in call:
+        raise Mismatch(f"raises '{call['raised']}', but PyTorch gives a result")
+    compare_results(reader, call, results)
+    for i, (facts, theirs) in enumerate(zip(call.get("changed") or [], tensors)):
+        if facts:
+            check_close(f"tensor {i} after the call", reader.tensor(facts["tensor"]), theirs, call["tolerance"])
+    if call["op"] not in RESULTS_ONLY:
+        compare_gradients(reader, call, results, [t for t in tensors if t.requires_grad])
+    if "in_place" in call:
+        compare_in_place(reader, call)
+
+
+def source(v):
+    """An argument as Python text."""
+    if isinstance(v, list):
+        return "[" + ", ".join(map(source, v)) + "]"
+    if isinstance(v, torch.Tensor):
+        dense = f"torch.tensor({v.tolist()}, dtype={v.dtype})".replace("nan", "math.nan").replace("inf", "math.inf")
+        if v.numel() == 0:
+            return f"torch.empty({list(v.shape)}, dtype={v.dtype})"
+        if v.is_contiguous():
+            return dense
+        return f"{dense}  # with strides {list(v.stride())}\n"
+    return f"math.{v}" if isinstance(v, float) and not math.isfinite(v) else repr(v)
+
+
+def pasteable(reader, call):
+    args, kwargs, _ = reader.arguments(call)
+    inside = [source(v) for v in args] + [f"{k}={source(v)}" for k, v in kwargs.items()]
+    overload = "." + call["overload"] if call["overload"] else ""
+    return f"{call['op']}{overload}({', '.join(inside)})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", help="where dump.cpp wrote calls.jsonl and tensors.bin")
+    parser.add_argument("--op", help="only this op")
+    parser.add_argument("--verbose", action="store_true", help="a line for every op, also those that passed")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+
+    reader = Reader(options.folder)
+    counts = collections.defaultdict(collections.Counter)
+    accepted, missing = [], {}
+    for call in reader.calls():
+        op = call["op"]
+        name = op + ("." + call["overload"] if call["overload"] else "")
+        if options.op and op != options.op:
+            continue
+        functions = candidates(op, call["overload"])
+        if op in NO_COUNTERPART or not functions:
+            missing[name] = NO_COUNTERPART.get(op)
+            counts[name]["skipped" if op in NO_COUNTERPART else "failed"] += 1
+            continue
+        if "expected" in call:
+            try:
+                args, kwargs, _ = reader.arguments(call)
+                first_that_takes(functions, args, kwargs)
+                accepted.append(call)
+                counts[name]["skipped"] += 1
+            except Exception:
+                counts[name]["passed"] += 1
+            continue
+        try:
+            compare(reader, call, functions)
+            counts[name]["passed"] += 1
+        except Mismatch as mismatch:
+            counts[name]["failed"] += 1
+            print(f"failed: {pasteable(reader, call)}\n    {mismatch}")
+
+    for name, c in sorted(counts.items()):
+        if options.verbose or c["failed"]:
+            print(f"{name}: {c['passed']} passed, {c['failed']} failed, {c['skipped']} skipped")
+    for call in accepted:
+        print(f"refused here, accepted by PyTorch: {pasteable(reader, call)[:200]}  ({call['expected']})")
+    for name, reason in sorted(missing.items()):
+        print(f"no counterpart in PyTorch: {name}: {reason or 'NOT EXPLAINED: add it to OWN or NO_COUNTERPART'}")
+    total = sum(counts.values(), collections.Counter())
+    print(f"{len(counts)} ops compared with PyTorch {torch.__version__}")
+    print(f"{total['passed']} passed, {total['failed']} failed, {total['skipped']} skipped")
+    return 1 if total["failed"] or not total["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

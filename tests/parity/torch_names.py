@@ -1,0 +1,203 @@
+"""Which function of PyTorch computes what an op record computes.
+
+An op is looked up by its name, in aten first: it takes reductions and the like as the schemas do, where
+torch.nn.functional means something else. OWN says how to compute what PyTorch has under another name or only inside
+something else; NO_COUNTERPART what it does not have; RESULTS_ONLY whose gradients differ by design.
+"""
+import math
+
+import torch
+import torch.nn.functional as F
+
+aten = torch.ops.aten
+SPACES = [torch, F, torch.Tensor, torch.special, torch.linalg]
+
+
+def gradients_of(function, grad_output, inputs):
+    """The gradients of function(*inputs) by each input, themselves differentiable; zeros where it does not depend."""
+    with torch.enable_grad():
+        leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in inputs]
+        y = function(*leaves)
+        return torch.autograd.grad(y, leaves, grad_output, create_graph=True, materialize_grads=True)
+
+
+def derivative(function):
+    """function's vjp as an op: backward(grad_output, *args) -> the gradient of args[0]."""
+    return lambda grad_output, x, *args, **kwargs: gradients_of(lambda t: function(t, *args, **kwargs), grad_output, [x])[0]
+
+
+def of_linear(function, grad_output, sizes):
+    """The gradient of a linear function, which does not depend on its input."""
+    return gradients_of(function, grad_output, [torch.zeros(sizes, dtype=grad_output.dtype)])[0]
+
+
+def masked(function, grad_output, inputs, mask):
+    """The gradients that the mask asks for; None for the others."""
+    wanted = [t for t, m in zip(inputs, mask) if m]
+    def with_wanted(*given):
+        given = iter(given)
+        return function(*[next(given) if m else t for t, m in zip(inputs, mask)])
+    found = iter(gradients_of(with_wanted, grad_output, wanted))
+    return [next(found) if m else None for m in mask]
+
+
+def bias_like(weight, grad_output, channels):
+    return torch.zeros(channels, dtype=grad_output.dtype) if weight is None else torch.zeros_like(weight)
+
+
+def as_strided_backward(grad_output, input_sizes, input_stride, input_offset, stride, offset):
+    storage = torch.zeros(10_000, dtype=grad_output.dtype)
+    leaf = storage.as_strided(input_sizes, input_stride, input_offset).detach()
+    return gradients_of(lambda t: t.as_strided(grad_output.shape, stride, offset), grad_output, [leaf])[0]
+
+
+def pad_by_map(self, pad, mode):
+    """F.pad for any rank: it wants one or two leading dimensions that are not padded."""
+    lead = len(pad) // 2 + 2 - self.dim()
+    return F.pad(self[(None,) * lead], pad, mode=mode)[(0,) * lead] if lead > 0 else F.pad(self, pad, mode=mode)
+
+
+def scatter_pooled(grad_output, indices, input_size, spatial):
+    """Each gradient where its maximum was found; indices count within the spatial dimensions."""
+    lead = list(input_size[:len(input_size) - spatial])
+    flat = torch.zeros(lead + [math.prod(input_size[len(lead):])], dtype=grad_output.dtype)
+    return flat.scatter_add(-1, indices.flatten(len(lead)), grad_output.flatten(len(lead))).reshape(input_size)
+
+
+def avg_pool_backward(grad_output, input_size, kernel, stride, padding, ceil, count_pad, divisor):
+    pool = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel)]
+    options = {} if divisor is None else {"divisor_override": divisor}
+    return of_linear(lambda x: pool(x, kernel, stride, padding, ceil, count_pad, **options), grad_output, input_size)
+
+
+def adaptive_avg_pool_backward(grad_output, input_size, spatial):
+    pool = {1: F.adaptive_avg_pool1d, 2: F.adaptive_avg_pool2d, 3: F.adaptive_avg_pool3d}[spatial]
+    return of_linear(lambda x: pool(x, grad_output.shape[-spatial:]), grad_output, input_size)
+
+
+def convolution_backward_input(grad_output, weight, input_size, *options):
+    x = torch.zeros(input_size, dtype=grad_output.dtype)
+    return aten.convolution_backward(grad_output, x, weight, None, *options, [True, False, False])[0]
+
+
+def convolution_backward_weight(grad_output, x, weight_size, *options_and_bias):
+    *options, bias = options_and_bias
+    w = torch.zeros(weight_size, dtype=grad_output.dtype)
+    channels = [grad_output.shape[1]] if bias else None
+    return aten.convolution_backward(grad_output, x, w, channels, *options, [False, True, bias])[1:]
+
+
+def layer_norm_backward(grad_output, x, mean, rstd, weight, shape, eps, mask):
+    del mean, rstd
+    bias = bias_like(weight, grad_output, shape)
+    return masked(lambda x, w, b: F.layer_norm(x, shape, w, b, eps), grad_output, [x, weight, bias], mask)
+
+
+def rms_norm_backward(grad_output, x, rstd, weight, shape, eps, mask):
+    del rstd
+    return masked(lambda x, w: F.rms_norm(x, shape, w, eps), grad_output, [x, weight], mask)
+
+
+def group_norm_backward(grad_output, x, mean, rstd, weight, groups, eps, mask):
+    del mean, rstd
+    bias = bias_like(weight, grad_output, x.shape[1])
+    return masked(lambda x, w, b: F.group_norm(x, groups, w, b, eps), grad_output, [x, weight, bias], mask)
+
+
+def batch_norm_backward(grad_output, x, weight, mean, rstd, training, eps, mask):
+    def forward(x, w, b):
+        if training:
+            return F.batch_norm(x, None, None, w, b, True, 0.0, eps)
+        return F.batch_norm(x, mean.detach(), rstd.detach() ** -2 - eps, w, b, False, 0.0, eps)
+    return masked(forward, grad_output, [x, weight, bias_like(weight, grad_output, x.shape[1])], mask)
+
+
+def attention(query, key, value, mask, dropout_p, is_causal, scale):
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout_p, is_causal, scale=scale, enable_gqa=True)
+
+
+def attention_backward(grad_out, query, key, value, out, logsumexp, mask, dropout_p, is_causal, scale, seed, offset):
+    del out, logsumexp, seed, offset
+    return gradients_of(lambda q, k, v: attention(q, k, v, mask, dropout_p, is_causal, scale), grad_out, [query, key, value])
+
+
+# What PyTorch has under another name, or inside something else.
+OWN = {
+    "_batched_matmul": torch.matmul,
+    "_channels_last": lambda self: self.clone(),
+    "_pad_map": pad_by_map,
+    "_pad_map_backward": lambda g, sizes, pad, mode: of_linear(lambda x: pad_by_map(x, pad, mode), g, sizes),
+    "_roll": torch.roll,
+    "adaptive_avg_pool_backward": adaptive_avg_pool_backward,
+    "adaptive_max_pool_backward": scatter_pooled,
+    "as_strided_backward": as_strided_backward,
+    "as_strided_view": lambda self, size, stride, offset, self_stride, self_offset: self.as_strided(size, stride, offset),
+    "avg_pool_backward": avg_pool_backward,
+    "batch_norm_backward": batch_norm_backward,
+    "batch_norm_eval": lambda x, w, b, mean, var, eps: F.batch_norm(x, mean, var, w, b, False, 0.0, eps),
+    "batch_norm_train": lambda x, w, b, mean, var, momentum, eps: F.batch_norm(x, mean, var, w, b, True, momentum, eps),
+    "bce_loss": lambda self, target, reduction=1: aten.binary_cross_entropy(self, target, None, reduction),
+    "bce_with_logits_loss": lambda self, target, reduction=1:
+        aten.binary_cross_entropy_with_logits(self, target, None, None, reduction),
+    "convolution_backward_input": convolution_backward_input,
+    "convolution_backward_weight": convolution_backward_weight,
+    "cross_entropy_rows": aten.cross_entropy_loss,
+    "cross_entropy_rows_backward": lambda g, self, target, weight, logsumexp, *options:
+        derivative(aten.cross_entropy_loss)(g, self, target, weight, *options),
+    "cumsum_backward": lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
+    "dropout_train": lambda self, p: torch.dropout(self, p, True),
+    "erfinv_backward": lambda g, result: g * (math.sqrt(math.pi) / 2) * (result * result).exp(),
+    "exp2_backward": lambda g, result: g * result * math.log(2),
+    "expm1_backward": lambda g, result: g * (result + 1),
+    "flash_attention": attention,
+    "flash_attention_backward": attention_backward,
+    "gaussian_nll_loss": lambda x, target, var, full=False, eps=1e-6, reduction=1:
+        F.gaussian_nll_loss(x, target, var, full, eps, ("none", "mean", "sum")[reduction]),
+    "group_norm_backward": group_norm_backward,
+    "layer_norm_backward": layer_norm_backward,
+    "log_softmax_backward": lambda g, output, dim: aten._log_softmax_backward_data(g, output, dim, output.dtype),
+    "max_pool_backward": lambda g, indices, sizes, kernel, *rest: scatter_pooled(g, indices, sizes, len(kernel)),
+    "mT": lambda self: self.mT,
+    "nll_loss_backward": lambda g, target, weight, sizes, reduction, ignore_index:
+        of_linear(lambda x: aten.nll_loss_nd(x, target, weight, reduction, ignore_index), g, sizes),
+    "reciprocal_backward": lambda g, result: -g * result * result,
+    "rms_norm_backward": rms_norm_backward,
+    "rsqrt_backward": lambda g, result: -0.5 * g * result ** 3,
+    "softmax_backward": lambda g, output, dim: aten._softmax_backward_data(g, output, dim, output.dtype),
+    "sqrt_backward": lambda g, result: g / (2 * result),
+    "tan_backward": lambda g, result: g * (1 + result * result),
+}
+
+# What PyTorch does not have, with the reason.
+NO_COUNTERPART = {
+    "_attention_dropout": "draws the numbers of (seed, offset) again; PyTorch's generator cannot be asked for these",
+    "dropout_train_backward": "draws the numbers of (seed, offset) again; PyTorch's generator cannot be asked for these",
+}
+
+# Whose results are compared but not their gradients, with the reason.
+RESULTS_ONLY = {
+}
+
+
+def named(space, name):
+    found = getattr(space, name, None)
+    return found if callable(found) else None
+
+
+def candidates(op, overload=""):
+    """Callables of PyTorch with this name, the likeliest first."""
+    if op in OWN:
+        return [OWN[op]]
+    found = []
+    if hasattr(aten, op):
+        packet = getattr(aten, op)
+        if overload and overload in packet.overloads():
+            found.append(getattr(packet, overload))
+        found.append(packet)
+    found += [f for f in (named(space, op) for space in SPACES) if f]
+    for prefix, space in (("linalg_", torch.linalg), ("special_", torch.special)):
+        if op.startswith(prefix) and named(space, op[len(prefix):]):
+            found.append(named(space, op[len(prefix):]))
+    if not found and op.endswith("_backward"):
+        found = [derivative(f) for f in candidates(op[:-len("_backward")], overload)]
+    return found

@@ -1,0 +1,122 @@
+// The machine's ceilings: that the loops do their work at every ISA level, and that the file is
+// used, refused or replaced as it should be. No rate is compared with a number.
+#include "profile/ceilings.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+using namespace pellucid;
+using namespace pellucid::profile;
+
+namespace {
+
+MachineCeilings quick() { return measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20}); }
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ceilings-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string file() const { return path_ + "/deep/er/ceilings.json"; }
+  std::string path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string text_of(const std::string& file) {
+  std::stringstream s;
+  s << std::ifstream(file).rdbuf();
+  return s.str();
+}
+
+}  // namespace
+
+TEST_CASE("ceilings: the loops read, write and copy all bytes, at every level") {
+  constexpr size_t kBytes = 4096;
+  for (const Isa level : available_isas()) {
+    INFO(isa_name(level));
+    const CeilingLoops& loops = ceiling_loops(level);
+    alignas(64) static uint64_t from[kBytes / 8], to[kBytes / 8];
+    uint64_t expected = 0;
+    for (size_t i = 0; i < kBytes / 8; ++i) {
+      from[i] = (i + 1) * 0x9e3779b97f4a7c15u;
+      to[i] = 0;
+      expected ^= from[i];
+    }
+    CHECK(loops.read(from, kBytes, 1) == expected);
+    CHECK(loops.read(from, kBytes, 2) == 0);
+    loops.copy(to, from, kBytes, 1);
+    CHECK(std::equal(from, from + kBytes / 8, to));
+    loops.write(to, kBytes, 3);
+    for (const uint64_t v : to) REQUIRE(v == 2);  // the number of the last pass
+    // x -> 0.999 x + 0.001 tends to 1 in each of the 12 chains.
+    CHECK(loops.multiply_add(100'000) == doctest::Approx(12).epsilon(0.01));
+    CHECK(loops.flops_per_pass >= 96);
+  }
+}
+
+TEST_CASE("ceilings: a measurement fills every figure and tells its progress") {
+  std::vector<double> done;
+  const MachineCeilings c = measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20},
+                                             [&](std::string_view, double d) { done.push_back(d); });
+  CHECK(c.flops_one > 0);
+  CHECK(c.flops_all > 0);
+  REQUIRE(c.levels.size() >= 4);
+  for (const MemoryLevel& l : c.levels) {
+    INFO(l.name);
+    for (const double r : {l.one.read, l.one.write, l.one.copy, l.all.read, l.all.write, l.all.copy})
+      CHECK((std::isfinite(r) && r > 0));
+  }
+  CHECK(done.front() == 0);
+  CHECK(done.back() == 1);
+}
+
+TEST_CASE("ceilings: what was written is read; anything else is measured again") {
+  const Folder folder;
+  CHECK_FALSE(load_ceilings(folder.file()));
+  MachineCeilings c = quick();
+  REQUIRE(save_ceilings(folder.file(), c));
+  const auto again = load_ceilings(folder.file());
+  REQUIRE(again);
+  CHECK(again->from_cache);
+  CHECK(again->flops_one == c.flops_one);
+  CHECK(again->levels.size() == c.levels.size());
+  CHECK(again->levels.back().all.copy == c.levels.back().all.copy);
+
+  const std::string good = text_of(folder.file());
+  const std::vector<std::string> damaged = {
+      "", "{", "null", "[1, 2]", good.substr(0, good.size() / 2),
+      "{\"cpu\": 3}", good.substr(1)};
+  for (const std::string& text : damaged) {
+    std::ofstream(folder.file()) << text;
+    CHECK_FALSE(load_ceilings(folder.file()));
+  }
+  c.threads += 1;  // another number of threads has other ceilings
+  REQUIRE(save_ceilings(folder.file(), c));
+  CHECK_FALSE(load_ceilings(folder.file()));
+  c.threads -= 1;
+  c.flops_one = -1;
+  REQUIRE(save_ceilings(folder.file(), c));
+  CHECK_FALSE(load_ceilings(folder.file()));
+}
+
+TEST_CASE("ceilings: no temporary file stays, and a place that cannot be written is no error") {
+  const Folder folder;
+  REQUIRE(save_ceilings(folder.file(), quick()));
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
+    files += entry.is_regular_file() ? 1 : 0;
+  CHECK(files == 1);
+  CHECK_FALSE(save_ceilings("/proc/no/such/place.json", quick()));
+  CHECK_FALSE(save_ceilings("", quick()));
+}
