@@ -281,7 +281,11 @@ extern constinit const OpDef index_fill_op = {
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor value;
-      if (v.needs(2)) value = v.grad.index_select(v.integer(0), std::get<0>(unique(v.in(1)))).sum();  // a repeated index counts once
+      if (v.needs(2)) {
+        const int64_t n = v.grad.dim() == 0 ? 1 : v.grad.size(v.integer(0));
+        const Tensor places = std::get<0>(unique(v.in(1).remainder(n)));  // a repeated index counts once
+        value = v.grad.index_select(v.integer(0), places).sum();
+      }
       return {v.needs(0) ? v.grad.index_fill(v.integer(0), v.in(1), 0) : Tensor(), Tensor(), value};
     },
     .samples = [](Samples& s) {

@@ -64,7 +64,9 @@ int64_t loss_count(std::string_view op, IntArrayRef self, IntArrayRef target) {
 bool one_pass(const Call& c) {
   const detail::TensorImpl &x = c.in(0).impl(), &t = c.in(1).impl();
   const DType type = c.out().dtype();
-  return (type == kFloat32 || type == kFloat64) && x.dtype == type && t.dtype == type && x.sizes == t.sizes && x.is_contiguous() && t.is_contiguous();
+  if ((type != kFloat32 && type != kFloat64) || x.dtype != type || t.dtype != type || !(x.sizes == t.sizes)) return false;
+  // Any order will do for a sum, as long as both lie in the same one.
+  return (x.is_contiguous() && t.is_contiguous()) || (x.strides == t.strides && is_dense(c.in(0)));
 }
 
 void infer_loss(Call& c) {

@@ -53,13 +53,32 @@ Dims reversed_dims(int64_t n) {
   return order;
 }
 
+// Checks dim, size and step against the sizes that windows are taken from; returns the dim.
+int64_t check_windows(IntArrayRef from, int64_t dim, int64_t size, int64_t step) {
+  const int64_t d = wrap_dim("unfold", dim, static_cast<int64_t>(from.size()));
+  const int64_t length = from.empty() ? 1 : from[static_cast<size_t>(d)];
+  PELLUCID_CHECK(size >= 0 && size <= length, ValueError,
+                 "unfold: size must be between 0 and the {} elements of dim {}, found {} (self {}).", length, d, size, from);
+  PELLUCID_CHECK(step > 0, ValueError, "unfold: step must be at least 1, found {}.", step);
+  return d;
+}
+
+void infer_unfold_backward(Call& c) {
+  check_floating(c, c.in(0), "grad_in");
+  const IntArrayRef to = c.ints(0);
+  const int64_t d = check_windows(to, c.integer(1), c.integer(2), c.integer(3));
+  Dims wanted(to);
+  if (!to.empty()) wanted[static_cast<size_t>(d)] = (to[static_cast<size_t>(d)] - c.integer(2)) / c.integer(3) + 1;
+  wanted.push_back(c.integer(2));
+  PELLUCID_CHECK(c.in(0).sizes() == wanted.ref(), ShapeError, "unfold_backward: 'grad_in' must have sizes {}, found {}.", wanted, c.in(0).sizes());
+  c.make_output(to, c.in(0).dtype());
+}
+
 void infer_unfold(Call& c) {
   const Tensor& self = c.in(0);
-  const int64_t d = wrap_dim("unfold", c.integer(0), self.dim()), size = c.integer(1), step = c.integer(2);
+  const int64_t size = c.integer(1), step = c.integer(2);
+  const int64_t d = check_windows(self.sizes(), c.integer(0), size, step);
   const int64_t length = self.dim() == 0 ? 1 : self.size(d);
-  PELLUCID_CHECK(size >= 0 && size <= length, ValueError,
-                 "unfold: size must be between 0 and the {} elements of dim {}, found {} (self {}).", length, d, size, self.sizes());
-  PELLUCID_CHECK(step > 0, ValueError, "unfold: step must be at least 1, found {}.", step);
   Dims sizes(self.sizes()), strides(self.raw_strides());
   if (self.dim() == 0) {
     sizes = {size};
@@ -402,10 +421,7 @@ extern constinit const OpDef unfold_op = {
 extern constinit const OpDef unfold_backward_op = {
     .schema = "unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor",
     .doc = "Sums the windows of unfold back into a tensor of the given sizes.",
-    .infer = [](Call& c) {
-      check_floating(c, c.in(0), "grad_in");
-      c.make_output(c.ints(0), c.in(0).dtype());
-    },
+    .infer = infer_unfold_backward,
     .cost = [](const Call& c) { return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)}; },
     .kernel = run_unfold_backward,
     .vjp = [](const Vjp& v) -> Tensors { return {v.grad.unfold(v.integer(1), v.integer(2), v.integer(3))}; },

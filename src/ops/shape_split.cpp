@@ -231,7 +231,6 @@ extern constinit const OpDef meshgrid_op = {
         Dims own(in.size(), 1);
         own[i] = in[i].numel();
         in[i] = in[i].view(own).expand(sizes);
-        if (swap) in[i] = in[i].transpose(0, 1);
       }
       if (swap) std::swap(in[0], in[1]);
       return in;

@@ -2,7 +2,7 @@
 
 An op is looked up by its name, in aten first: it takes reductions and the like as the schemas do, where
 torch.nn.functional means something else. OWN says how to compute what PyTorch has under another name or only inside
-something else; NO_COUNTERPART what it does not have; RESULTS_ONLY whose gradients differ by design.
+something else; NO_COUNTERPART what it does not have; DIFFERENCES where the answers differ by design.
 """
 import math
 
@@ -39,6 +39,23 @@ def masked(function, grad_output, inputs, mask):
         return function(*[next(given) if m else t for t, m in zip(inputs, mask)])
     found = iter(gradients_of(with_wanted, grad_output, wanted))
     return [next(found) if m else None for m in mask]
+
+
+def batch_statistics_norm(function):
+    """cudnn_enabled has no default in aten."""
+    return lambda *args: function(*args, *([True] if len(args) == 8 else []))
+
+
+def broadcast_first(loss):
+    """As torch.nn.functional does: aten's own backward is wrong where the target is broadcast."""
+    return lambda self, target, *options, **named: loss(*torch.broadcast_tensors(self, target), *options, **named)
+
+
+def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """All three results, empty where not asked for, as in libtorch."""
+    if dim is None:
+        return aten._unique2(self, sorted, return_inverse, return_counts)
+    return aten.unique_dim(self, dim, sorted, return_inverse, return_counts)
 
 
 def bias_like(weight, grad_output, channels):
@@ -108,7 +125,9 @@ def batch_norm_backward(grad_output, x, weight, mean, rstd, training, eps, mask)
     def forward(x, w, b):
         if training:
             return F.batch_norm(x, None, None, w, b, True, 0.0, eps)
-        return F.batch_norm(x, mean.detach(), rstd.detach() ** -2 - eps, w, b, False, 0.0, eps)
+        y = (x - channels(mean)) * channels(rstd)
+        return y if w is None else y * channels(w) + channels(b)
+    channels = lambda t: t.reshape([1, -1] + [1] * (x.dim() - 2))
     return masked(forward, grad_output, [x, weight, bias_like(weight, grad_output, x.shape[1])], mask)
 
 
@@ -133,6 +152,7 @@ OWN = {
     "as_strided_backward": as_strided_backward,
     "as_strided_view": lambda self, size, stride, offset, self_stride, self_offset: self.as_strided(size, stride, offset),
     "avg_pool_backward": avg_pool_backward,
+    "batch_norm": batch_statistics_norm(aten.batch_norm),
     "batch_norm_backward": batch_norm_backward,
     "batch_norm_eval": lambda x, w, b, mean, var, eps: F.batch_norm(x, mean, var, w, b, False, 0.0, eps),
     "batch_norm_train": lambda x, w, b, mean, var, momentum, eps: F.batch_norm(x, mean, var, w, b, True, momentum, eps),
@@ -154,18 +174,25 @@ OWN = {
     "gaussian_nll_loss": lambda x, target, var, full=False, eps=1e-6, reduction=1:
         F.gaussian_nll_loss(x, target, var, full, eps, ("none", "mean", "sum")[reduction]),
     "group_norm_backward": group_norm_backward,
+    "huber_loss": broadcast_first(aten.huber_loss),
+    "instance_norm": batch_statistics_norm(aten.instance_norm),
     "layer_norm_backward": layer_norm_backward,
     "log_softmax_backward": lambda g, output, dim: aten._log_softmax_backward_data(g, output, dim, output.dtype),
     "max_pool_backward": lambda g, indices, sizes, kernel, *rest: scatter_pooled(g, indices, sizes, len(kernel)),
+    "mse_loss": broadcast_first(aten.mse_loss),
     "mT": lambda self: self.mT,
+    "nll_loss": aten.nll_loss_nd,  # aten.nll_loss itself takes only [N, C]
     "nll_loss_backward": lambda g, target, weight, sizes, reduction, ignore_index:
         of_linear(lambda x: aten.nll_loss_nd(x, target, weight, reduction, ignore_index), g, sizes),
     "reciprocal_backward": lambda g, result: -g * result * result,
     "rms_norm_backward": rms_norm_backward,
     "rsqrt_backward": lambda g, result: -0.5 * g * result ** 3,
+    "smooth_l1_loss": broadcast_first(aten.smooth_l1_loss),
     "softmax_backward": lambda g, output, dim: aten._softmax_backward_data(g, output, dim, output.dtype),
+    "softmin": lambda self, dim, dtype=None: F.softmin(self, dim, dtype=dtype),
     "sqrt_backward": lambda g, result: g / (2 * result),
     "tan_backward": lambda g, result: g * (1 + result * result),
+    "unique": unique,
 }
 
 # What PyTorch does not have, with the reason.
@@ -174,8 +201,11 @@ NO_COUNTERPART = {
     "dropout_train_backward": "draws the numbers of (seed, offset) again; PyTorch's generator cannot be asked for these",
 }
 
-# Whose results are compared but not their gradients, with the reason.
-RESULTS_ONLY = {
+# Where the answers differ by design: op and the beginning of the difference, with the reason.
+DIFFERENCES = {
+    ("bce_loss", "the gradient of input 1"): "at 0 and 1 the logarithm is clamped in backward as it is in forward; PyTorch gives inf",
+    ("binary_cross_entropy", "the gradient of input 1"): "as bce_loss",
+    ("float_power", "float_power_ works here"): "in-place forms round into self's dtype; PyTorch refuses this one below float64",
 }
 
 

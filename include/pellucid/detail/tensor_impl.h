@@ -23,7 +23,7 @@ struct TensorImpl;
 struct AutogradMeta;
 
 /// The bytes that one or several tensors look at, and the version that counts in-place changes of them.
-struct Storage : RefCounted {
+struct PELLUCID_API Storage : RefCounted {
   void* data = nullptr;
   size_t bytes = 0;
   std::atomic<uint32_t> version{0};
@@ -38,9 +38,9 @@ struct Storage : RefCounted {
 };
 
 PELLUCID_API Ref<Storage> new_storage(size_t bytes);
-Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)> deleter);
+PELLUCID_API Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)> deleter);
 
-struct TensorImpl : RefCounted {
+struct PELLUCID_API TensorImpl : RefCounted {
   DType dtype = kFloat32;
   bool wrapped_number = false;   ///< made from a Python-like number: weakest in type promotion
   bool hidden_layout = false;    ///< an op, not the program, chose channels-last
@@ -67,7 +67,7 @@ struct TensorImpl : RefCounted {
 
 PELLUCID_API Ref<TensorImpl> new_impl(DType dtype, IntArrayRef sizes);
 /// The same view of the same storage, without history.
-Ref<TensorImpl> alias_impl(const TensorImpl& t);
+PELLUCID_API Ref<TensorImpl> alias_impl(const TensorImpl& t);
 /// Row-major strides of `sizes`.
 PELLUCID_API Dims contiguous_strides(IntArrayRef sizes);
 /// Channels-last strides of a 4-D (or 3-D: N C L) shape.
