@@ -47,6 +47,8 @@ struct GraphTask;
 
 /// A step of backward: takes the gradients of its forward outputs, gives those of its forward inputs.
 struct PELLUCID_API Node : detail::RefCounted {
+  /// A leaf finds its accumulator without owning it, so the count must reach 0 before the end (see gradient_edge).
+  static constexpr bool kWeaklyHeld = true;
   using PreHook = std::function<variable_list(const variable_list& grad_outputs)>;
   using PostHook = std::function<variable_list(const variable_list& grad_inputs, const variable_list& grad_outputs)>;
 

@@ -178,8 +178,9 @@ void infer_attention_backward(Call& c) {
     check_same_dtype(c, c.in(1), c.in(i));
   }
   const DType t = c.in(1).dtype() == kFloat64 ? kFloat64 : kFloat32;
-  PELLUCID_CHECK(c.in(5).sizes() == IntArrayRef({s.B, s.H, s.T}) && c.in(5).dtype() == t, ShapeError, "{}: 'logsumexp' must be {} of sizes [{}, {}, {}], found {} of sizes {}.",
+  PELLUCID_CHECK(c.in(5).sizes() == IntArrayRef({s.B, s.H, s.T}), ShapeError, "{}: 'logsumexp' must be {} of sizes [{}, {}, {}], found {} of sizes {}.",
                  c.name(), t, s.B, s.H, s.T, c.in(5).dtype(), c.in(5).sizes());
+  PELLUCID_CHECK(c.in(5).dtype() == t, TypeError, "{}: 'logsumexp' must be {}, found {}.", c.name(), t, c.in(5).dtype());
   for (size_t i = 1; i < 4; ++i) make_heads_output(c, c.in(i).sizes(), c.in(i));
 }
 

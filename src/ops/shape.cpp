@@ -306,12 +306,13 @@ extern constinit const OpDef unflatten_op = {
       const int64_t d = wrap_dim("unflatten", c.integer(0), self.dim());
       PELLUCID_CHECK(!c.ints(1).empty(), ValueError, "unflatten: sizes must not be empty.");
       int64_t known = 1, unknown = 0;
+      bool fits = true;
       for (int64_t n : c.ints(1)) {
         if (n == -1) ++unknown;
-        else known *= n;
+        else fits = fits && n >= 0 && !__builtin_mul_overflow(known, n, &known);
       }
       const int64_t length = self.dim() == 0 ? 1 : self.size(d);
-      PELLUCID_CHECK(unknown <= 1 && (unknown ? known != 0 && length % known == 0 : known == length), ShapeError,
+      PELLUCID_CHECK(fits && unknown <= 1 && (unknown ? known != 0 && length % known == 0 : known == length), ShapeError,
                      "unflatten: sizes {} do not multiply to the {} elements of dim {} (self {}).", c.ints(1), length, d, self.sizes());
       Dims sizes;
       for (int64_t i = 0; i < d; ++i) sizes.push_back(self.size(i));

@@ -164,7 +164,7 @@ TEST_CASE("machine: errors keep their type and point at what failed") {
   CHECK(has(failure_of<ValueError>("(-8)**0.5"), "complex"));
   CHECK(has(failure_of<ValueError>("[0] * 10**12"), "too long"));
   CHECK(has(failure_of<TypeError>("x @ 2"), "both sides of @ must be tensors"));
-  CHECK(has(failure_of<TypeError>("x.sinn()"), "did you mean 'sin'"));
+  CHECK(has(failure_of<TypeError>("x.sinn()"), "'sin'"));
   CHECK(has(failure_of<TypeError>("x.shap"), "did you mean 'shape'"));
   CHECK(has(failure_of<TypeError>("x.sum"), "call it: .sum()"));
   CHECK(has(failure_of<ShapeError>("tensor([[1, 2], [3]])"), "lists of 2 and of 1 elements"));

@@ -42,8 +42,8 @@ class ProgramMaker {
 
   std::string program() {
     std::string out;
-    for (int n = 1 + dice_.below(3); n > 0; --n) out += statement() + "; ";
-    return out + expression(3);
+    for (int n = dice_.below(3); n > 0; --n) out += statement() + "; ";
+    return out + expression(1 + dice_.below(3));
   }
 
  private:
@@ -86,7 +86,11 @@ class ProgramMaker {
                arguments(depth) + ")";
     }
   }
-  std::string op() { return dice_.of(ops_) + (dice_.below(8) == 0 ? "_" : ""); }
+  // Half of the calls are of ops that take any tensor, or hardly a program would reach its end.
+  std::string op() {
+    static const std::vector<std::string> easy = {"sin", "exp", "relu", "abs", "neg", "sum", "mean", "clone", "square", "tanh"};
+    return (dice_.below(2) == 0 ? dice_.of(easy) : dice_.of(ops_)) + (dice_.below(8) == 0 ? "_" : "");
+  }
 
   std::string arguments(int depth) {
     std::string out;

@@ -47,10 +47,12 @@ class Ref {
 
  private:
   static void drop(T* p) noexcept {
-    // The sole owner needs no atomic decrement: nobody else can reach the object.
-    if (p && (p->refs.load(std::memory_order_acquire) == 1 ||
-              p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1))
-      T::destroy(p);
+    if (!p) return;
+    if constexpr (!requires { T::kWeaklyHeld; }) {
+      // The sole owner needs no atomic decrement: nobody else can reach the object.
+      if (p->refs.load(std::memory_order_acquire) == 1) { T::destroy(p); return; }
+    }
+    if (p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
   }
   T* p_ = nullptr;
 };
