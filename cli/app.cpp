@@ -11,6 +11,10 @@
 
 #include "cli/text.h"
 
+#ifndef PELLUCID_VERSION
+#define PELLUCID_VERSION "development"
+#endif
+
 namespace pellucid::cli {
 namespace {
 
@@ -288,6 +292,8 @@ std::string CommandLine::help_text() const {
   if (!args_.command->examples.empty()) out += "\nExamples:\n" + indented(args_.command->examples);
   return out;
 }
+
+std::string_view program_version() { return PELLUCID_VERSION; }
 
 int run_app(const AppInfo& app, const std::vector<std::string>& words, std::FILE* out,
             std::FILE* err) {

@@ -81,6 +81,9 @@ class CommandLine : public CLI::App {
   std::string color_;
 };
 
+/// The version of this build: "0.1.0".
+std::string_view program_version();
+
 /// Finds and runs the command that `words` (argv without the program) ask for. Never throws;
 /// returns the exit code.
 int run_app(const AppInfo& app, const std::vector<std::string>& words, std::FILE* out,

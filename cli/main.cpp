@@ -5,10 +5,6 @@
 
 #include "cli/commands/commands.h"
 
-#ifndef PELLUCID_VERSION
-#define PELLUCID_VERSION "development"
-#endif
-
 namespace pellucid::cli {
 namespace {
 
@@ -23,7 +19,7 @@ int main(int argc, char** argv) {
   // changed that.
   std::signal(SIGPIPE, SIG_DFL);
   const pellucid::cli::AppInfo app{.name = "pellucid",
-                                   .version = PELLUCID_VERSION,
+                                   .version = pellucid::cli::program_version(),
                                    .summary = "a deep-learning framework that you can see through",
                                    .examples = "pellucid graph 'exp(sin(x**2))*x' x=2\n"
                                                "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"

@@ -76,9 +76,11 @@ std::string slice_text(const std::vector<std::string>& parts) {
   return out;
 }
 
-const autograd::Node* node_of(const Object& object) {
+// Numbers of nodes are never used again, unlike their addresses.
+uint64_t node_of(const Object& object) {
   const Tensor* t = object.tensor();
-  return t != nullptr && t->requires_grad() ? autograd::gradient_edge(*t).function.get() : nullptr;
+  if (t == nullptr || !t->requires_grad() || t->is_leaf()) return 0;
+  return t->grad_fn()->sequence_nr();
 }
 
 bool differentiable(const Tensor& t) { return t.defined() && t.requires_grad(); }
@@ -123,7 +125,7 @@ void Trace::bind(const std::string& binding) {
   }
   machine_.set(name, value);
   std::erase_if(leaves_, [&](const NamedStep& s) { return s.name == name; });
-  leaves_.push_back({.name = name, .formula = "", .value = value, .node = node_of(value)});
+  leaves_.push_back({.name = name, .formula = "", .value = value});
   current_name_[name] = name;
 }
 
@@ -312,11 +314,15 @@ std::string Trace::objective_name() const {
   return scalar ? result_name_ : fmt::format("sum({})", result_name_);
 }
 
-std::string Trace::name_of(const autograd::Node* node) const {
+std::string Trace::name_of(const autograd::Node& node) const {
+  if (node.is_accumulate()) {
+    const Tensor leaf = node.variable();
+    for (const NamedStep& s : leaves_)
+      if (s.value.tensor() != nullptr && s.value.tensor()->is_same(leaf)) return s.name;
+    return "";
+  }
   for (auto s = steps_.rbegin(); s != steps_.rend(); ++s)
-    if (s->node == node) return s->name;
-  for (const NamedStep& s : leaves_)
-    if (s.node == node) return s.name;
+    if (s->node != 0 && s->node == node.sequence_nr()) return s->name;
   return "";
 }
 
@@ -327,9 +333,10 @@ std::vector<NamedGradient> Trace::gradients() const {
   const auto add = [&](const NamedStep& s, bool leaf) {
     const Tensor* t = s.value.tensor();
     if (t == nullptr || !t->requires_grad() || !t->is_floating_point()) return;
-    const bool known = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](const Tensor& i) { return i.is_same(*t); });
-    if (known || (!leaf && t->is_same(objective_))) return;
+    const auto same = [&](const Tensor& other) { return other.is_same(*t); };
+    const bool known = std::any_of(inputs.begin(), inputs.end(), same);
+    const bool root = std::any_of(roots_.begin(), roots_.end(), same);
+    if (known || (root && !leaf)) return;  // the result's own gradient is 1
     inputs.push_back(*t);
     out.push_back({.name = s.name, .value = {}, .leaf = leaf});
   };

@@ -23,7 +23,7 @@ struct NamedStep {
   std::string formula;  // "sin(a)"; empty for a leaf
   Object value;
   size_t instruction = 0;
-  const autograd::Node* node = nullptr;  // of the tape, if a gradient flows through
+  uint64_t node = 0;  // sequence number of its node on the tape; 0: no gradient flows through
 };
 
 /// d(result)/d(name).
@@ -63,8 +63,8 @@ class Trace {
   const Tensor& objective() const { return objective_; }
   /// "y", or "sum(y)" where the result has more than one element.
   std::string objective_name() const;
-  /// The name of the value whose gradient goes into a node; its own name where it has none.
-  std::string name_of(const autograd::Node* node) const;
+  /// The name of the value whose gradient goes into a node; "" where it has none.
+  std::string name_of(const autograd::Node& node) const;
   /// Of the leaves, and of the intermediates from the last to the first.
   std::vector<NamedGradient> gradients() const;
 

@@ -1,6 +1,7 @@
 // pellucid graph: every intermediate value of an expression, every gradient, and the picture.
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
@@ -34,28 +35,34 @@ std::vector<std::pair<std::string, Tensor>> named_leaves(const Trace& trace) {
   return out;
 }
 
+// The value where it is short, else the range of its elements.
+std::string picture_value(const Tensor& t) {
+  constexpr int64_t kShown = 3;
+  if (t.numel() <= kShown) return brief(t);
+  const NoGradGuard off;
+  const Tensor values = t.detach().to(kFloat64);
+  return fmt::format("{} … {}", brief(values.min()), brief(values.max()));
+}
+
 // At each node the value it computed, at each leaf its value and its gradient.
-DotOptions dot_options(const Trace& trace, const std::vector<NamedGradient>& gradients,
-                       const Options& options) {
+DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
+                       const std::vector<NamedGradient>& gradients, const Options& options) {
+  std::map<std::string, std::string> texts;  // by name; a later step of a name replaces an earlier
   DotOptions dot;
   dot.rankdir = options.rankdir;
   dot.show_saved = options.saved;
   dot.show_shapes = false;
-  for (const NamedStep& s : trace.steps()) {
-    const Tensor* t = s.value.tensor();
-    if (s.node == nullptr || t == nullptr || trace.name_of(s.node) != s.name) continue;
-    dot.show_shapes = dot.show_shapes || t->dim() > 0;
-    dot.values.emplace_back(s.node, fmt::format("{} = {}", s.name, brief(*t)));
-  }
-  for (const NamedStep& s : trace.leaves()) {
-    const Tensor* t = s.value.tensor();
-    if (s.node == nullptr || t == nullptr) continue;
-    dot.show_shapes = dot.show_shapes || t->dim() > 0;
-    std::string text = brief(*t);
-    for (const NamedGradient& g : gradients)
-      if (g.leaf && g.name == s.name && g.value.defined()) text += "\ngradient " + brief(g.value);
-    dot.values.emplace_back(s.node, text);
-  }
+  for (const auto* list : {&trace.leaves(), &trace.steps()})
+    for (const NamedStep& s : *list)
+      if (const Tensor* t = s.value.tensor()) {
+        texts[s.name] = (s.formula.empty() ? "" : s.name + " = ") + picture_value(*t);
+        dot.show_shapes = dot.show_shapes || t->dim() > 0;
+      }
+  for (const NamedGradient& g : gradients)
+    if (g.leaf && g.value.defined()) texts[g.name] += "\ngradient " + picture_value(g.value);
+  for (const GraphNode& n : nodes)
+    if (const auto text = texts.find(trace.name_of(*n.node)); text != texts.end())
+      dot.values.emplace_back(n.node, text->second);
   return dot;
 }
 
@@ -63,7 +70,9 @@ void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const
   for (const Tensor& root : trace.roots())
     if (root.name().empty()) root.set_name(trace.result_name());
   const Tensors roots = trace.roots().empty() ? Tensors{Tensor()} : trace.roots();
-  make_dot(roots, named_leaves(trace), dot_options(trace, gradients, options)).save(options.file);
+  const auto leaves = named_leaves(trace);
+  const std::vector<GraphNode> nodes = graph_nodes(roots, leaves);
+  make_dot(roots, leaves, dot_options(trace, nodes, gradients, options)).save(options.file);
 }
 
 // ---- text and JSON
@@ -99,7 +108,7 @@ Json step_json(const NamedStep& s) {
 Json node_json(const GraphNode& g, const Trace& trace) {
   Json j = {{"id", g.id}, {"name", g.name}};
   j["op"] = g.op.empty() ? Json(nullptr) : Json(g.op);
-  const std::string name = g.label.empty() ? trace.name_of(g.node) : g.label;
+  const std::string name = g.label.empty() ? trace.name_of(*g.node) : g.label;
   j["variable"] = name.empty() ? Json(nullptr) : Json(name);
   j["leaf"] = g.node->is_accumulate();
   j["outputs"] = Json::array();

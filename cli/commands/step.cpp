@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "cli/commands/commands.h"
@@ -25,16 +26,24 @@ struct ForwardRow {
   std::string note;                // "e = b * c" where something was computed
 };
 
+// A gradient as text and data: keeping the tensor would change the bytes alive.
+struct Shown {
+  std::string text;
+  Json value;
+  Shown() = default;
+  explicit Shown(const Tensor& t) : text(brief(t)), value(value_json(t)) {}
+};
+
 // What one node does to one of its inputs.
 struct InputRow {
   std::string name;   // of the input
   std::string local;  // the local derivative, or how large it would be
-  Tensor gradient;    // what flows on
+  std::optional<Shown> gradient;  // what flows on
 };
 
 struct BackwardRow {
   std::string node, output;  // "MulBackward0", "e"
-  Tensor gradient;           // what arrives
+  Shown gradient;            // what arrives
   std::vector<InputRow> inputs;
   bool accumulates = false;  // into the leaf `output`
   int64_t bytes = 0;
@@ -94,7 +103,7 @@ std::vector<std::string> local_derivatives(autograd::Node& node) {
 }
 
 std::string label_of(const Trace& trace, const autograd::Node* node) {
-  const std::string name = trace.name_of(node);
+  const std::string name = trace.name_of(*node);
   if (!name.empty()) return name;
   if (trace.objective().defined() &&
       autograd::gradient_edge(trace.objective()).function.get() == node)
@@ -117,9 +126,9 @@ void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow
     }
     node->add_post_hook([row, before, &rows](const autograd::variable_list& gave,
                                              const autograd::variable_list& got) mutable {
-      if (!got.empty() && got[0].defined()) row.gradient = got[0];
+      if (!got.empty() && got[0].defined()) row.gradient = Shown(got[0]);
       for (size_t i = 0; i < row.inputs.size() && i < gave.size(); ++i)
-        row.inputs[i].gradient = gave[i];
+        if (gave[i].defined()) row.inputs[i].gradient = Shown(gave[i]);
       row.bytes = bytes_alive(before);
       rows.push_back(row);
       return gave;
@@ -162,18 +171,18 @@ std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& ro
   Table table({{"node"}, {"receives"}, {"local derivative"}, {"passes on"}, {"alive", Align::Right}});
   for (const BackwardRow& row : rows) {
     const std::string bytes = format_bytes_binary(static_cast<double>(row.bytes));
-    const std::string receives = fmt::format("{} = {}", by(row.output), brief(row.gradient));
+    const std::string receives = fmt::format("{} = {}", by(row.output), row.gradient.text);
     if (row.accumulates) {
       table.add({row.node, receives, "", fmt::format("{}.grad", row.output), bytes});
       continue;
     }
     bool first = true;
     for (const InputRow& input : row.inputs) {
-      if (!input.gradient.defined()) continue;
+      if (!input.gradient) continue;
       const std::string local =
           input.local.empty() ? "" : fmt::format("∂{}/∂{} = {}", row.output, input.name, input.local);
       table.add({first ? row.node : "", first ? receives : "", local,
-                 fmt::format("{} to {}", brief(input.gradient), input.name), first ? bytes : ""});
+                 fmt::format("{} to {}", input.gradient->text, input.name), first ? bytes : ""});
       first = false;
     }
     if (first) table.add({row.node, receives, "", "", bytes});
@@ -209,13 +218,13 @@ Json as_json(const Trace& trace, const Recording& recording, const std::string& 
     j["forward"].push_back(r);
   }
   for (const BackwardRow& row : recording.backward) {
-    Json r = {{"node", row.node}, {"output", row.output}, {"receives", value_json(row.gradient)}};
+    Json r = {{"node", row.node}, {"output", row.output}, {"receives", row.gradient.value}};
     r["inputs"] = Json::array();
     for (const InputRow& input : row.inputs)
-      if (input.gradient.defined())
+      if (input.gradient)
         r["inputs"].push_back({{"name", input.name},
                                {"local_derivative", input.local},
-                               {"gradient", value_json(input.gradient)}});
+                               {"gradient", input.gradient->value}});
     r["bytes_alive"] = row.bytes;
     j["backward"].push_back(r);
   }

@@ -186,8 +186,7 @@ int run_time(const Args& args) {
           ->capture_default_str();
   line.add_option("-s,--setup", o.setup, "Runs once before; may be given several times")
       ->type_name("SETUP")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->allow_extra_args(false);  // one text for each -s: the next word is EXPR
   line.add_option("-u,--unit", o.unit, "nsec, usec, msec or sec")->type_name("UNIT");
   line.add_flag("-v,--verbose", o.verbose, "Raw times; again for more digits");
   line.add_option("--against", o.against, "Time this too, in turn, and compare")->type_name("EXPR");

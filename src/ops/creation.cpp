@@ -40,12 +40,15 @@ int64_t range_length(const Range& r, DType dtype) {
   PELLUCID_CHECK(step != 0, ValueError, "arange: step must not be 0.");
   PELLUCID_CHECK(step > 0 ? end >= start : end <= start, ValueError, "arange: from {} to {} a step of {} leads the wrong way.", r.start, r.end,
                  r.step);
-  double n = 0;
-  if (dtype == kInt64 && r.start.isIntegral(true) && r.end.isIntegral(true) && r.step.isIntegral(true)) {
+  if (!is_floating(dtype)) {
+    PELLUCID_CHECK(std::abs(start) < 0x1p63 && std::abs(end) < 0x1p63 && std::abs(step) < 0x1p63, ValueError,
+                   "arange: {}, {} and {} do not fit {}.", r.start, r.end, r.step, dtype);
+    PELLUCID_CHECK(r.step.toLong() != 0, ValueError, "arange: a step of {} is 0 in {}.", r.step, dtype);
+  }
+  double n = std::ceil((end - start) / step);
+  if (dtype == kInt64) {  // exact beyond 2^53
     const __int128 distance = static_cast<__int128>(r.end.toLong()) - r.start.toLong(), by = r.step.toLong();
     n = static_cast<double>((distance + by - (by > 0 ? 1 : -1)) / by);
-  } else {
-    n = std::ceil((end - start) / step);
   }
   PELLUCID_CHECK(n < 0x1p62, ValueError, "arange: from {} to {} by {} there are more than 2^62 numbers.", r.start, r.end, r.step);
   return static_cast<int64_t>(n);
@@ -120,26 +123,39 @@ std::pair<int64_t, int64_t> triangle_row(int64_t r, int64_t columns, int64_t off
   return lower ? std::pair<int64_t, int64_t>(0, edge) : std::pair(edge, columns);
 }
 
+// How many elements of the lower triangle there are, without walking the rows.
+__int128 lower_count(int64_t rows, int64_t columns, int64_t offset) {
+  const int64_t first = std::clamp<int64_t>(-offset, 0, rows);                  // rows before have none
+  const int64_t full = std::clamp<int64_t>(columns - offset - 1, first, rows);  // rows from here on have all
+  const __int128 partial = static_cast<__int128>(full - first) * (first + offset + 1 + full + offset) / 2;
+  return partial + static_cast<__int128>(rows - full) * columns;
+}
+
 template <bool lower>
 void infer_triangle_indices(Call& c) {
-  const int64_t rows = c.integer(0), columns = c.integer(1);
+  const int64_t rows = c.integer(0), columns = c.integer(1), offset = c.integer(2);
+  constexpr int64_t most = int64_t{1} << 60;
   PELLUCID_CHECK(rows >= 0 && columns >= 0, ValueError, "{}: row and col must not be negative, found {} and {}.", c.name(), rows, columns);
-  int64_t count = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const auto [first, last] = triangle_row(r, columns, c.integer(2), lower);
-    count += last - first;
-  }
+  PELLUCID_CHECK(rows < most && columns < most && offset > -most && offset < most, ValueError, "{}: row {}, col {} and offset {} must be below 2^60.",
+                 c.name(), rows, columns, offset);
+  const __int128 count = lower ? lower_count(rows, columns, offset)
+                               : static_cast<__int128>(rows) * columns - lower_count(rows, columns, offset - 1);
+  PELLUCID_CHECK(count < most, ValueError, "{}: the triangle of a {} x {} matrix has more than 2^60 elements.", c.name(), rows, columns);
   const DType dtype = c.dtype_if(3).value_or(kInt64);
   PELLUCID_CHECK(dtype == kInt64 || dtype == kInt32, TypeError, "{}: the dtype must be int64 or int32, found {}.", c.name(), dtype);
-  c.make_output({2, count}, dtype);
+  c.make_output({2, static_cast<int64_t>(count)}, dtype);
 }
 
 template <bool lower>
 void run_triangle_indices(Call& c) {
-  const int64_t count = c.out().size(1);
+  const int64_t count = c.out().size(1), rows = c.integer(0);
+  if (count == 0) return;
+  // The rows that have elements: no others are walked, there may be 2^60 of them.
+  const int64_t begin = lower ? std::clamp<int64_t>(-c.integer(2), 0, rows) : 0;
+  const int64_t end = lower ? rows : std::clamp<int64_t>(c.integer(1) - c.integer(2), 0, rows);
   const auto write = [&](auto* to) {
     int64_t at = 0;
-    for (int64_t r = 0; r < c.integer(0); ++r) {
+    for (int64_t r = begin; r < end; ++r) {
       const auto [first, last] = triangle_row(r, c.integer(1), c.integer(2), lower);
       for (int64_t k = first; k < last; ++k, ++at) {
         to[at] = static_cast<std::remove_reference_t<decltype(*to)>>(r);

@@ -182,8 +182,10 @@ void run_scatter_value(Call& c) {
 
 // src may be larger than the index: what was not read has gradient 0.
 Tensor source_gradient(const Vjp& v) {
-  const Tensor g = v.grad.gather(v.integer(0), v.in(1));
+  Tensor g = v.grad.gather(v.integer(0), v.in(1));
   if (g.sizes() == v.in_sizes(2)) return g;
+  if (g.numel() == 0) return zeros(v.in_sizes(2), g.dtype());
+  if (g.dim() == 0) g = g.reshape({1});
   Dims pad;
   for (size_t d = v.in_sizes(2).size(); d-- > 0;) {
     pad.push_back(0);
@@ -191,6 +193,9 @@ Tensor source_gradient(const Vjp& v) {
   }
   return constant_pad_nd(g, pad, 0);
 }
+
+// A gradient without dimensions as one with one element, of which several entries may be selected.
+Tensor at_least_1d(const Tensor& grad) { return grad.dim() == 0 ? grad.reshape({1}) : grad; }
 
 Cost gather_cost(const Call& c) { return {0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())}; }
 
@@ -231,7 +236,7 @@ extern constinit const OpDef index_add_op = {
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor source;
       if (v.needs(2)) {
-        source = v.grad.index_select(v.integer(0), v.in(1));
+        source = at_least_1d(v.grad).index_select(v.integer(0), v.in(1));
         if (v.number(1) != 1) source = source.mul(v.scalar(1));
       }
       return {v.grad, Tensor(), source.defined() ? source.reshape(v.in_sizes(2)) : source};
@@ -255,7 +260,7 @@ extern constinit const OpDef index_copy_op = {
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.index_fill(v.integer(0), v.in(1), 0) : Tensor(), Tensor(),
-              v.needs(2) ? v.grad.index_select(v.integer(0), v.in(1)).reshape(v.in_sizes(2)) : Tensor()};
+              v.needs(2) ? at_least_1d(v.grad).index_select(v.integer(0), v.in(1)).reshape(v.in_sizes(2)) : Tensor()};
     },
     .samples = [](Samples& s) {
       s.add({sample_randn({4, 3}), 0, index_vector({2, 0}), sample_randn({2, 3})});
@@ -284,7 +289,7 @@ extern constinit const OpDef index_fill_op = {
       if (v.needs(2)) {
         const int64_t n = v.grad.dim() == 0 ? 1 : v.grad.size(v.integer(0));
         const Tensor places = std::get<0>(unique(v.in(1).remainder(n)));  // a repeated index counts once
-        value = v.grad.index_select(v.integer(0), places).sum();
+        value = at_least_1d(v.grad).index_select(v.integer(0), places).sum();
       }
       return {v.needs(0) ? v.grad.index_fill(v.integer(0), v.in(1), 0) : Tensor(), Tensor(), value};
     },

@@ -219,7 +219,7 @@ void samples_of_loss(Samples& s) {
   s.add({sample_randn({2, 3}), sample_randn({2, 3})});
   s.add({sample_randn({2, 3}), sample_randn({2, 3}), 0});
   s.add({sample_randn({3, 2}).permute({1, 0}), sample_randn({2, 3}), 2});
-  s.add({sample_randn({2, 3}), sample_randn({3}), 1});
+  s.add({sample_randn({2, 3}), sample_randn({3}), 0});
   s.add({sample_randn({}), sample_randn({}), 1});
   s.add({sample_randn({0}), sample_randn({0}), 2});
   s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");

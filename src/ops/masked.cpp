@@ -119,6 +119,7 @@ void run_one_hot(Call& c) {
     PELLUCID_CHECK(low >= 0, ValueError, "one_hot: classes must not be negative, found {}.", low);
     PELLUCID_CHECK(classes < 0 || high < classes, ValueError, "one_hot: class {} is not less than num_classes {}.", high, classes);
     if (classes < 0) {
+      PELLUCID_CHECK(high < INT64_MAX, ValueError, "one_hot: class {} is too large.", high);
       classes = high + 1;
       Dims sizes(self.sizes());
       sizes.push_back(classes);
@@ -144,6 +145,7 @@ void run_bincount(Call& c) {
   if (self.numel() > 0) {
     const auto [low, high] = extremes(self);
     PELLUCID_CHECK(low >= 0, ValueError, "bincount: values must not be negative, found {}.", low);
+    PELLUCID_CHECK(high < INT64_MAX, ValueError, "bincount: value {} is too large.", high);
     bins = std::max(bins, high + 1);
   }
   const DType dtype = c.out().dtype();

@@ -115,7 +115,7 @@ void infer_layer_backward(Call& c) {
   const int64_t rows = rows_of(x.sizes(), c.ints(0)).rows;
   for (size_t i = 2; i < (Centred ? 4 : 3); ++i) {
     check_defined(c, i, "a statistic");
-    check_parameter(c, i, "a statistic", {rows}, std::nullopt);
+    check_parameter(c, i, "a statistic", {rows}, compute_type(x.dtype()));
   }
   check_parameter(c, Centred ? 4 : 3, "weight", c.ints(0), x.dtype());
   const size_t outputs = Centred ? 3 : 2;
@@ -224,7 +224,7 @@ void infer_group_backward(Call& c) {
   PELLUCID_CHECK(c.in(0).sizes() == x.sizes(), ShapeError, "{}: 'grad_output' has sizes {} but 'input' has {}.", c.name(), c.in(0).sizes(), x.sizes());
   for (size_t i = 2; i < 4; ++i) {
     check_defined(c, i, "a statistic");
-    check_parameter(c, i, "a statistic", {x.size(0), c.integer(0)}, std::nullopt);
+    check_parameter(c, i, "a statistic", {x.size(0), c.integer(0)}, compute_type(x.dtype()));
   }
   check_parameter(c, 4, "weight", {x.size(1)}, x.dtype());
   PELLUCID_CHECK(c.ints(2).size() == 3, ShapeError, "{}: output_mask must have 3 entries, found {}.", c.name(), c.ints(2));

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements that one thread moves in about the time of a fork and join
 
+constexpr int64_t kMostPad = int64_t{1} << 62;
+
 /// Left and right padding of each dim.
 struct Pads {
   Dims left, right;
@@ -25,6 +27,8 @@ Pads pads_of(std::string_view op, IntArrayRef pad, int64_t ndim) {
   PELLUCID_CHECK(pad.size() / 2 <= static_cast<size_t>(ndim), ValueError, "{}: pad {} is for {} dims but the tensor has {}.", op, pad,
                  pad.size() / 2, ndim);
   const auto n = static_cast<size_t>(ndim);
+  for (int64_t by : pad)
+    PELLUCID_CHECK(by > -kMostPad && by < kMostPad, ValueError, "{}: pad {} is beyond 2^62.", op, pad);
   Pads p{Dims(n, 0), Dims(n, 0)};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     p.left[n - 1 - i] = pad[2 * i];

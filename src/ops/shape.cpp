@@ -283,7 +283,8 @@ extern constinit const OpDef flatten_op = {
       int64_t joined = 1;
       for (int64_t d = 0; d < self.dim(); ++d) {
         if (d < first || d > last) sizes.push_back(self.size(d));
-        else joined *= self.size(d);
+        else PELLUCID_CHECK(!__builtin_mul_overflow(joined, self.size(d), &joined), ValueError,
+                            "flatten: dims {} to {} of sizes {} pass 2^63 - 1 elements.", first, last, self.sizes());
         if (d == last) sizes.push_back(joined);
       }
       return {self.reshape(sizes)};

@@ -43,7 +43,7 @@ void infer_cat(Call& c) {
     for (size_t k = 0; fits && k < sizes.size(); ++k) fits = k == d || t.sizes()[k] == sizes[k];
     PELLUCID_CHECK(fits, ShapeError, "cat: tensors must have equal sizes except in dim {}; tensor {} has sizes {}, the first {}.", d, i,
                    t.sizes(), model->sizes());
-    sizes[d] += t.sizes()[d];
+    PELLUCID_CHECK(!__builtin_add_overflow(sizes[d], t.sizes()[d], &sizes[d]), ValueError, "cat: dim {} would pass 2^63 - 1 entries.", d);
     channels_last = channels_last && t.impl().is_channels_last() && !t.impl().is_contiguous();
     hidden |= t.impl().hidden_layout;
   }

@@ -1,4 +1,5 @@
 // Ops that put the same values elsewhere: flip, roll, triangles, diagonals, repetition of single entries.
+#include <algorithm>
 #include <cstring>
 
 #include "base/parallel.h"
@@ -91,7 +92,8 @@ void run_triangle(Call& c) {
   const Tensor& out = c.out();
   if (out.numel() == 0) return;
   const int64_t rows = self.size(-2), columns = self.size(-1);
-  kernels::tril_triu(self.element_size(), self.raw_data(), self.numel() / (rows * columns), rows, columns, c.integer(0), lower, out.raw_data());
+  kernels::tril_triu(self.element_size(), self.raw_data(), self.numel() / (rows * columns), rows, columns,
+                      std::clamp(c.integer(0), -rows, columns), lower, out.raw_data());
 }
 
 struct Embedded {
@@ -104,6 +106,8 @@ Embedded embedded_sizes(const Call& c) {
   PELLUCID_CHECK(n >= 2, ShapeError, "diag_embed: at least 1 dimension is needed, found a tensor without dimensions.");
   const int64_t a = wrap_dim("diag_embed", c.integer(1), n), b = wrap_dim("diag_embed", c.integer(2), n);
   PELLUCID_CHECK(a != b, ValueError, "diag_embed: dim1 and dim2 are both {}.", a);
+  constexpr int64_t most = int64_t{1} << 62;
+  PELLUCID_CHECK(offset > -most && offset < most && c.in(0).sizes().back() < most, ValueError, "diag_embed: the offset {} is too large.", offset);
   const int64_t length = c.in(0).sizes().back() + std::abs(offset);
   Embedded e{Dims(c.in(0).sizes().slice(0, static_cast<size_t>(n) - 2)), static_cast<size_t>(a), static_cast<size_t>(b)};
   e.sizes.insert(std::min(e.dim1, e.dim2), length);
@@ -187,9 +191,12 @@ extern constinit const OpDef roll_dims_op = {
     .cost = move_cost,
     .kernel = run_roll,
     .vjp = [](const Vjp& v) -> Tensors {
-      Dims back(v.ints(0));
-      for (int64_t& n : back) n = -n;
-      return {_roll(v.grad, back, v.ints(1))};
+      Dims back = roll_shifts(v, v.in_sizes(0)), dims;
+      for (size_t d = 0; d < back.size(); ++d) {
+        back[d] = -back[d];
+        dims.push_back(static_cast<int64_t>(d));
+      }
+      return {back.empty() ? v.grad : _roll(v.grad, back, dims)};
     },
     .samples = [](Samples& s) {
       s.add({sample_randn({2, 3}), Value::ints({1, -1}), Value::ints({0, 1})});
@@ -310,7 +317,9 @@ extern constinit const OpDef repeat_interleave_int_op = {
       Dims sizes(self.sizes());
       sizes.insert(static_cast<size_t>(d) + 1, n);
       Dims result(self.sizes());
-      result[static_cast<size_t>(d)] *= n;
+      int64_t& length = result[static_cast<size_t>(d)];
+      PELLUCID_CHECK(!__builtin_mul_overflow(length, n, &length), ValueError, "repeat_interleave: {} repeats of sizes {} pass 2^63 - 1 entries.", n,
+                     self.sizes());
       return {self.unsqueeze(d + 1).expand(sizes).clone(MemoryFormat::Contiguous).view(result)};
     },
     .samples = [](Samples& s) {
@@ -333,14 +342,15 @@ extern constinit const OpDef repeat_interleave_tensor_op = {
                      "repeat_interleave: repeats needs 1 or {} elements, found sizes {}.", self.size(d), repeats.sizes());
       repeats = repeats.to(kInt64).reshape({-1}).expand({self.size(d)}).contiguous();
       const int64_t* n = repeats.raw<int64_t>();
-      std::vector<int64_t> index;
+      int64_t total = 0;
       for (int64_t i = 0; i < repeats.numel(); ++i) {
         PELLUCID_CHECK(n[i] >= 0, ValueError, "repeat_interleave: repeats must not be negative, found {}.", n[i]);
-        index.insert(index.end(), static_cast<size_t>(n[i]), i);
+        PELLUCID_CHECK(!__builtin_add_overflow(total, n[i], &total), ValueError, "repeat_interleave: the repeats sum to more than 2^63 - 1.");
       }
-      const Tensor at = empty({static_cast<int64_t>(index.size())}, kInt64);
-      std::copy(index.begin(), index.end(), at.raw<int64_t>());
-      return {self.index_select(d, at)};
+      const Tensor index = empty({total}, kInt64);
+      int64_t* at = index.raw<int64_t>();
+      for (int64_t i = 0; i < repeats.numel(); ++i) at = std::fill_n(at, n[i], i);
+      return {self.index_select(d, index)};
     },
     .samples = [](Samples& s) {
       s.add({sample_randn({3, 2}), sample_ints({3}, 0, 4), 0});

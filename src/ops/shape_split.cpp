@@ -6,6 +6,11 @@ namespace pellucid {
 
 namespace {
 
+// Parts beyond the entries of a dim are empty; a number of them that memory cannot hold is a mistake.
+void check_count(std::string_view op, int64_t parts, int64_t length) {
+  PELLUCID_CHECK(parts - length <= 1000000, ValueError, "{}: {} parts of {} entries would leave more than 1000000 of them empty.", op, parts, length);
+}
+
 Tensors split_at(const Tensor& self, int64_t dim, IntArrayRef lengths) {
   Tensors out;
   out.reserve(lengths.size());
@@ -24,7 +29,7 @@ Tensors split_evenly(std::string_view op, const Tensor& self, int64_t size, int6
   PELLUCID_CHECK(size > 0 || (size == 0 && length == 0), ValueError,
                  "{}: the size of a part must be at least 1, found {} (dim {} has {} entries).", op, size, dim, length);
   Dims lengths;
-  for (int64_t start = 0; start < length; start += size) lengths.push_back(std::min(size, length - start));
+  for (int64_t start = 0; start < length; start += lengths.back()) lengths.push_back(std::min(size, length - start));
   if (lengths.empty()) lengths.push_back(0);
   return split_at(self, dim, lengths);
 }
@@ -35,7 +40,7 @@ Tensors split_sizes(std::string_view op, const Tensor& self, IntArrayRef lengths
   int64_t total = 0;
   for (int64_t n : lengths) {
     PELLUCID_CHECK(n >= 0, ValueError, "{}: sizes must not be negative, found {}.", op, lengths);
-    total += n;
+    PELLUCID_CHECK(!__builtin_add_overflow(total, n, &total), ValueError, "{}: sizes {} sum to more than 2^63 - 1.", op, lengths);
   }
   PELLUCID_CHECK(total == self.size(dim), ValueError, "{}: sizes {} sum to {} but dim {} has {} entries (self {}).", op, lengths, total, dim,
                  self.size(dim), self.sizes());
@@ -59,6 +64,7 @@ Tensors split_sections(std::string_view op, const Tensor& self, int64_t sections
   PELLUCID_CHECK(self.dim() > 0, ShapeError, "{}: a tensor without dimensions cannot be cut.", op);
   PELLUCID_CHECK(sections > 0, ValueError, "{}: the number of sections must be at least 1, found {}.", op, sections);
   dim = wrap_dim(op, dim, self.dim());
+  check_count(op, sections, self.size(dim));
   const int64_t each = self.size(dim) / sections, longer = self.size(dim) % sections;
   Dims lengths;
   for (int64_t i = 0; i < sections; ++i) lengths.push_back(each + (i < longer));
@@ -122,6 +128,7 @@ extern constinit const OpDef chunk_op = {
       PELLUCID_CHECK(self.dim() > 0, ShapeError, "chunk: a tensor without dimensions cannot be cut.");
       PELLUCID_CHECK(c.integer(0) > 0, ValueError, "chunk: the number of chunks must be at least 1, found {}.", c.integer(0));
       const int64_t d = wrap_dim("chunk", c.integer(1), self.dim()), length = self.size(d);
+      check_count("chunk", c.integer(0), length);
       if (length == 0) return split_at(self, d, Dims(static_cast<size_t>(c.integer(0)), 0));
       return split_evenly("chunk", self, (length - 1) / c.integer(0) + 1, d);
     },

@@ -1,6 +1,4 @@
 // Variance and standard deviation over any dims, alone and with the mean. Medians and quantiles are not here.
-#include <cmath>
-
 #include "ops/reduce.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -37,8 +35,7 @@ Tensors variance_vjp(const Vjp& v) {
   const bool keep = v.flag(2);
   Tensor result;
   if (v.grads[0].defined()) {
-    const double left = std::max(0.0, n - correction_of(v));
-    Tensor g = v.grads[0].mul((Op == ReduceOp::Std ? 1.0 : 2.0) / left);
+    Tensor g = v.grads[0].mul((Op == ReduceOp::Std ? 1.0 : 2.0) / (n - correction_of(v)));
     // A deviation of 0 is a kink: no gradient, as PyTorch has it.
     if (Op == ReduceOp::Std) g = where(v.out(0).eq(0.0), Scalar(0.0), g.div(v.out(0)));
     result = v.in(0).sub(restore_dims(v.out(1), dims, ndim, keep)).mul(restore_dims(g, dims, ndim, keep));

@@ -99,6 +99,8 @@ void run_along_dim(Call& c, int64_t dim, bool sort, bool inverse, bool counts) {
 
 void infer_unique(Call& c) {
   check_defined(c, 0, "self");
+  const size_t dim_at = c.attrs().size() - 1;
+  PELLUCID_CHECK(!c.has_attr(dim_at) || c.in(0).dim() > 0, ShapeError, "{}: a tensor without dimensions has no dim {}.", c.name(), c.integer(dim_at));
   c.make_unknown_output(c.in(0).dtype());
   c.make_unknown_output(kInt64);
   c.make_unknown_output(kInt64);

@@ -46,7 +46,7 @@ double best_rate(const Effort& effort, double units_per_pass,
   constexpr double kSlowest = 4e9;  // units a second: bytes from memory, FLOPs of one core
   auto passes = static_cast<int64_t>(std::ceil(kSlowest * effort.seconds / units_per_pass));
   double best = 0, spent = 0;
-  for (int run = 0; run < effort.runs && (best == 0 || spent < 10 * effort.seconds);) {
+  for (int run = 0; run < effort.runs && (best == 0 || spent < 6 * effort.seconds);) {
     const double taken = std::max(seconds_of([&] { work(passes); }), 1e-9);
     best = std::max(best, units_per_pass * static_cast<double>(passes) / taken);
     spent += taken;

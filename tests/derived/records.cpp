@@ -130,6 +130,7 @@ TEST_CASE("every op: inputs with gaps and in another order give the same result"
 TEST_CASE("every op: float32 and 16-bit floats agree with float64, or are refused with a TypeError") {
   for (const OpDef* op : all_ops()) {
     if (op->kind == OpKind::Random || op->random_count || !has_defined_values(*op)) continue;
+    if (op->info->name == "nan_to_num") continue;  // puts the dtype's own largest value for infinity
     for (const Sample& s : samples_of(*op).valid)
       for (DType type : {kFloat32, kBFloat16, kFloat16}) {
         INFO(text(s) << " in " << name_of(type));
