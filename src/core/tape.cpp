@@ -347,9 +347,18 @@ SavedVariable::SavedVariable(const Tensor& t, bool is_output) : version_(t._vers
     state_ = State::Packed;
     return;
   }
-  // An output is kept without its history, or it would own the node that owns it.
+  // An output is kept without its history, or it would own the node that owns it. So is an input that may get
+  // another history by an in-place change: x.copy_(f(x)) would close a circle through f's node.
   state_ = is_output ? State::Output : State::Kept;
-  tensor_ = is_output ? Tensor(detail::alias_impl(t.impl())) : t;
+  const detail::AutogradMeta* meta = t.impl().meta;
+  if (!is_output && meta && meta->requires_grad && !meta->grad_fn) {
+    tensor_ = t;  // a leaf
+    return;
+  }
+  tensor_ = Tensor(detail::alias_impl(t.impl()));
+  tensor_.impl().wrapped_number = t.impl().wrapped_number;
+  if (is_output || !tape::requires_grad(t)) return;
+  packed_ = std::make_shared<PackedState>(PackedState{{}, {}, gradient_edge(t), false});
 }
 
 Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uint32_t output_nr) const {
@@ -363,9 +372,10 @@ Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uin
                  "{}: a tensor that backward needs ({}, {}) was changed in place: it is at version {}, version {} "
                  "was saved. Change a clone instead, or use the result of the change.",
                  op_name, describe(tensor_), state_ == State::Output ? "its result" : "its input", tensor_._version(), version_);
-  if (state_ == State::Kept) return tensor_;
+  if (state_ == State::Kept && !packed_) return tensor_;
   Tensor t(detail::alias_impl(tensor_.impl()));
-  tape::set_history(t, owner, output_nr);
+  if (packed_) tape::set_history(t, packed_->edge.function, packed_->edge.input_nr);
+  else tape::set_history(t, owner, output_nr);
   return t;
 }
 

@@ -108,7 +108,7 @@ struct FloatToHalf {
 };
 
 #ifndef PELLUCID_ONE_ISA
-PELLUCID_TARGET_V3 void half_to_float_f16c(void* dst, const void* src, int64_t n) {
+PELLUCID_TARGET_V3 void half_to_float_v3(void* dst, const void* src, int64_t n) {
   float* d = static_cast<float*>(dst);
   const uint16_t* s = static_cast<const uint16_t*>(src);
   int64_t i = 0;
@@ -118,7 +118,7 @@ PELLUCID_TARGET_V3 void half_to_float_f16c(void* dst, const void* src, int64_t n
   }
   for (; i < n; ++i) d[i] = _cvtsh_ss(s[i]);
 }
-PELLUCID_TARGET_V3 void float_to_half_f16c(void* dst, const void* src, int64_t n) {
+PELLUCID_TARGET_V3 void float_to_half_v3(void* dst, const void* src, int64_t n) {
   uint16_t* d = static_cast<uint16_t*>(dst);
   const float* s = static_cast<const float*>(src);
   int64_t i = 0;
@@ -165,9 +165,9 @@ constexpr ConvertBlock choose([[maybe_unused]] Isa level) {
   if constexpr (std::is_same_v<D, S>) return copy_block<D>;
 #ifndef PELLUCID_ONE_ISA
   else if constexpr (half_in && std::is_same_v<D, float>)
-    return level == Isa::Baseline ? entry<HalfToFloat>(Isa::Baseline) : half_to_float_f16c;
+    return level == Isa::Baseline ? entry<HalfToFloat>(Isa::Baseline) : half_to_float_v3;
   else if constexpr (half_out && std::is_same_v<S, float>)
-    return level == Isa::Baseline ? entry<FloatToHalf>(Isa::Baseline) : float_to_half_f16c;
+    return level == Isa::Baseline ? entry<FloatToHalf>(Isa::Baseline) : float_to_half_v3;
 #else
   else if constexpr (half_in && std::is_same_v<D, float>)
     return entry<HalfToFloat>(level);
