@@ -1,4 +1,5 @@
-// bench_core: the cases under Google Benchmark; with --server, the process that `bench/run` takes turns with.
+// bench_core: the cases under Google Benchmark; with --server, the process that `bench/run` takes
+// turns with.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

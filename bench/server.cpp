@@ -22,7 +22,8 @@ void write_case(const Work& work, const std::string& folder) {
   line["inputs"] = test::json::array();
   line["results"] = test::json::array();
   line["steps"] = work.steps;
-  if (work.sample) line["random"] = work.sample->op->kind == OpKind::Random || work.sample->op->random_count;
+  if (work.sample)
+    line["random"] = work.sample->op->kind == OpKind::Random || work.sample->op->random_count;
   for (const Tensor& t : work.inputs) line["inputs"].push_back(w.tensor(t.detach()));
   if (work.results)
     for (const Tensor& t : work.results())
@@ -34,7 +35,8 @@ void write_case(const Work& work, const std::string& folder) {
 using Open = std::map<std::string, Work>;
 
 std::string answer(const std::string& request, const Cases& cases, Open& open) {
-  const size_t space = std::min(request.find(' '), request.size()), tab = std::min(request.find('\t'), request.size());
+  const size_t space = std::min(request.find(' '), request.size()),
+               tab = std::min(request.find('\t'), request.size());
   const std::string verb = request.substr(0, space);
   const std::string name = space < tab ? request.substr(space + 1, tab - space - 1) : "";
   const std::string last = tab < request.size() ? request.substr(tab + 1) : "";
@@ -48,14 +50,16 @@ std::string answer(const std::string& request, const Cases& cases, Open& open) {
     return "ok";
   }
   if (verb == "open") {
-    const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == name; });
+    const auto found =
+        std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == name; });
     PELLUCID_CHECK(found != cases.end(), ValueError, "there is no case '{}'.", name);
     open[name] = found->make();
     open[name].once();
     return "ok";
   }
   const auto found = open.find(name);
-  PELLUCID_CHECK((verb == "run" || verb == "write") && found != open.end(), ValueError, "'{}' cannot be done.", request);
+  PELLUCID_CHECK((verb == "run" || verb == "write") && found != open.end(), ValueError,
+                 "'{}' cannot be done.", request);
   const Work& work = found->second;
   if (verb == "write") {
     write_case(work, last);

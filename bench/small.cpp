@@ -7,11 +7,13 @@ namespace {
 constexpr int64_t kSteps = 1000;
 
 Work add_one_element(bool gradients) {
-  const Tensor a = full({1}, 2.0).requires_grad_(gradients), b = full({1}, 3.0).requires_grad_(gradients);
+  const Tensor a = full({1}, 2.0).requires_grad_(gradients),
+               b = full({1}, 3.0).requires_grad_(gradients);
   auto kept = std::make_shared<Tensor>();
-  return {.once = [=] {
-            for (int64_t i = 0; i < kSteps; ++i) *kept = add(a, b);
-          },
+  return {.once =
+              [=] {
+                for (int64_t i = 0; i < kSteps; ++i) *kept = add(a, b);
+              },
           .inputs = {a, b},
           .results = [kept] { return std::vector<Tensor>{kept->detach()}; },
           .steps = kSteps};
@@ -19,15 +21,19 @@ Work add_one_element(bool gradients) {
 
 Work multiply_and_backward() {
   const Tensor x = full({1}, 1.0).requires_grad_(), w = full({1}, 1.0001).requires_grad_();
-  return {.once = [=] {
-            x.zero_grad();
-            w.zero_grad();
-            Tensor y = x;
-            for (int64_t i = 0; i < kSteps; ++i) y = mul(y, w);
-            y.backward();
-          },
+  return {.once =
+              [=] {
+                x.zero_grad();
+                w.zero_grad();
+                Tensor y = x;
+                for (int64_t i = 0; i < kSteps; ++i) y = mul(y, w);
+                y.backward();
+              },
           .inputs = {x, w},
-          .results = [=] { return std::vector<Tensor>{x.grad(), w.grad()}; },
+          .results =
+              [=] {
+                return std::vector<Tensor>{x.grad(), w.grad()};
+              },
           .steps = kSteps};
 }
 

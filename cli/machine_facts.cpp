@@ -62,7 +62,8 @@ std::string onednn_version() {
 FactGroup cpu_group(const CpuInfo& cpu) {
   std::string flags;
   for (const std::string& f : cpu.flags) flags += (flags.empty() ? "" : " ") + f;
-  return {"cpu", "CPU",
+  return {"cpu",
+          "CPU",
           {{"model", "model", cpu.model.empty() ? "unknown" : cpu.model},
            count_fact("cores", "cores", cpu.cores),
            bytes_fact("l1d_bytes", "L1 data cache", cpu.l1d),
@@ -75,7 +76,8 @@ FactGroup kernels_group() {
   std::string available;
   for (const Isa level : available_isas())
     available += (available.empty() ? "" : ", ") + std::string(isa_name(level));
-  return {"kernels", "kernels",
+  return {"kernels",
+          "kernels",
           {{"isa", "ISA level", std::string(isa_name(isa()))},
            {"isas_available", "available", available},
            count_fact("threads", "threads", get_num_threads())}};
@@ -84,22 +86,27 @@ FactGroup kernels_group() {
 FactGroup memory_group(const CpuInfo& cpu) {
   const std::string huge = chosen(first_line_of("/sys/kernel/mm/transparent_hugepage/enabled"));
   const MemoryStats stats = memory_stats();
-  return {"memory", "memory",
+  return {"memory",
+          "memory",
           {bytes_fact("total_bytes", "total", cpu.total_memory),
            {"huge_pages", "huge pages", huge == "never" ? "never (allocations cost more)" : huge},
-           {"limit", "limit set", stats.limit > 0 ? format_bytes_binary(static_cast<double>(stats.limit)) : "none"}}};
+           {"limit", "limit set",
+            stats.limit > 0 ? format_bytes_binary(static_cast<double>(stats.limit)) : "none"}}};
 }
 
 FactGroup software_group(std::string_view version) {
   utsname system{};
   uname(&system);
-  return {"software", "software",
-          {{"pellucid", "pellucid", std::string(version)},
-           {"onednn", "oneDNN", onednn_version()},
-           {"fmt", "fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
-           {"compiler", "compiler", fmt::format("GCC {}", __VERSION__)},
-           {"libc", "glibc", gnu_get_libc_version()},
-           {"kernel", "system", fmt::format("{} {}", system.sysname, system.release)}}};
+  return {
+      "software",
+      "software",
+      {{"pellucid", "pellucid", std::string(version)},
+       {"onednn", "oneDNN", onednn_version()},
+       {"fmt", "fmt",
+        fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+       {"compiler", "compiler", fmt::format("GCC {}", __VERSION__)},
+       {"libc", "glibc", gnu_get_libc_version()},
+       {"kernel", "system", fmt::format("{} {}", system.sysname, system.release)}}};
 }
 
 }  // namespace
@@ -124,9 +131,10 @@ std::string hardware_counters() {
       return "not available: the CPU or the virtual machine does not offer them";
     case EACCES:
     case EPERM:
-      return fmt::format("not permitted: kernel.perf_event_paranoid is {} (2 or less is needed) or "
-                         "the container forbids it",
-                         paranoid.empty() ? "unknown" : paranoid);
+      return fmt::format(
+          "not permitted: kernel.perf_event_paranoid is {} (2 or less is needed) or "
+          "the container forbids it",
+          paranoid.empty() ? "unknown" : paranoid);
     case ENOSYS:
       return "not available: the kernel was built without perf events";
     default:
@@ -136,7 +144,10 @@ std::string hardware_counters() {
 
 std::vector<FactGroup> machine_facts(std::string_view version) {
   const CpuInfo& cpu = cpu_info();
-  return {cpu_group(cpu), kernels_group(), memory_group(cpu), software_group(version),
+  return {cpu_group(cpu),
+          kernels_group(),
+          memory_group(cpu),
+          software_group(version),
           {"counters", "counters", {{"hardware", "hardware counters", hardware_counters()}}}};
 }
 

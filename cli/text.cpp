@@ -33,8 +33,7 @@ constexpr auto kDecimalUnits =
 constexpr auto kBinaryUnits =
     std::to_array<Unit>({{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}});
 
-template <class Units>
-std::string in_largest_unit(double bytes, const Units& units) {
+template <class Units> std::string in_largest_unit(double bytes, const Units& units) {
   for (const Unit& u : units)
     if (std::fabs(bytes) >= u.scale) return fmt::format("{:.2f} {}", bytes / u.scale, u.name);
   return fmt::format("{:.0f} B", bytes);

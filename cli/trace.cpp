@@ -64,8 +64,7 @@ std::string call_text(const expr::Code& code, const expr::CallSite& site,
                                      operands.end());
   const auto positional = static_cast<size_t>(site.positional);
   for (size_t k = 0; k < site.keywords.size(); ++k)
-    arguments[positional + k] =
-        code.names[site.keywords[k]] + "=" + arguments[positional + k];
+    arguments[positional + k] = code.names[site.keywords[k]] + "=" + arguments[positional + k];
   return code.names[site.name] + "(" + joined(arguments, 0, arguments.size()) + ")";
 }
 
@@ -81,6 +80,15 @@ uint64_t node_of(const Object& object) {
   const Tensor* t = object.tensor();
   if (t == nullptr || !t->requires_grad() || t->is_leaf()) return 0;
   return t->grad_fn()->sequence_nr();
+}
+
+// A copy that later changes in place do not reach; of a large tensor only the handle.
+Object snapshot(const Object& object) {
+  constexpr int64_t kMaxElements = 10'000;
+  const Tensor* t = object.tensor();
+  if (t == nullptr || t->numel() > kMaxElements) return object;
+  const NoGradGuard off;
+  return t->detach().clone();
 }
 
 bool differentiable(const Tensor& t) { return t.defined() && t.requires_grad(); }
@@ -104,9 +112,10 @@ Trace::Trace(const std::string& expression, const std::vector<std::string>& bind
 // string or a dtype is what it is.
 void Trace::bind(const std::string& binding) {
   if (binding.find('=') == std::string::npos)
-    throw UsageError(fmt::format("'{}' is not of the form NAME=VALUE; quote an expression that has "
-                                 "blanks in it",
-                                 binding));
+    throw UsageError(
+        fmt::format("'{}' is not of the form NAME=VALUE; quote an expression that has "
+                    "blanks in it",
+                    binding));
   const expr::Ast ast = expr::parse_binding(binding);
   const std::string name = ast.text(ast.child(ast.statements()[0], 0));
   Object value = machine_.run(expr::compile(ast));
@@ -125,7 +134,7 @@ void Trace::bind(const std::string& binding) {
   }
   machine_.set(name, value);
   std::erase_if(leaves_, [&](const NamedStep& s) { return s.name == name; });
-  leaves_.push_back({.name = name, .formula = "", .value = value});
+  leaves_.push_back({.name = name, .formula = "", .value = value, .shown = value});
   current_name_[name] = name;
 }
 
@@ -149,10 +158,12 @@ std::vector<std::string> Trace::unused() const {
   return out;
 }
 
-void Trace::add_step(std::string name, std::string formula, const Object& value, size_t instruction) {
+void Trace::add_step(std::string name, std::string formula, const Object& value,
+                     size_t instruction) {
   steps_.push_back({.name = std::move(name),
                     .formula = std::move(formula),
                     .value = keep_values ? value : Object(),
+                    .shown = keep_values ? snapshot(value) : Object(),
                     .instruction = instruction,
                     .node = node_of(value)});
 }
@@ -185,10 +196,8 @@ void Trace::after_instruction(size_t index) {
         current_name_[variable] = value;
         return;
       }
-      std::string name = variable;
-      while (is_taken(name)) name += "'";
-      const Object& object = *machine_.find(variable);
-      add_step(name, value, object, index);
+      const std::string name = numbered(variable);
+      add_step(name, value, *machine_.find(variable), index);
       current_name_[variable] = name;
       return;
     }
@@ -267,17 +276,21 @@ bool Trace::is_taken(const std::string& name) const {
          std::any_of(steps_.begin(), steps_.end(), has);
 }
 
+// The name, or name_2, name_3… where it is taken.
+std::string Trace::numbered(const std::string& name) const {
+  std::string out = name;
+  for (int n = 2; is_taken(out); ++n) out = fmt::format("{}_{}", name, n);
+  return out;
+}
+
 // The variable that the next instruction stores to, the result's name, or a letter.
 std::string Trace::name_for(size_t index) const {
   const expr::Instruction& next = code_.instructions[index + 1];
-  if (next.op == Opcode::StoreName) {
-    std::string name = code_.names[next.arg];
-    while (is_taken(name)) name += "'";
-    return name;
-  }
+  if (next.op == Opcode::StoreName) return numbered(code_.names[next.arg]);
   if (next.op != Opcode::ReturnValue) return fresh_letter();
   const auto free = [&](const std::string& name) {
-    return !is_taken(name) && std::find(code_.names.begin(), code_.names.end(), name) == code_.names.end();
+    return !is_taken(name) &&
+           std::find(code_.names.begin(), code_.names.end(), name) == code_.names.end();
   };
   for (const char* name : {"y", "f", "z", "result"})
     if (free(name)) return name;
@@ -312,6 +325,17 @@ void Trace::finish() {
 std::string Trace::objective_name() const {
   const bool scalar = roots_.size() == 1 && roots_[0].numel() == 1;
   return scalar ? result_name_ : fmt::format("sum({})", result_name_);
+}
+
+std::string Trace::derivative_name(const std::string& by) const {
+  const std::string of = objective_name();
+  return fmt::format("d{}{}/d{}", of.ends_with(')') ? " " : "", of, by);
+}
+
+bool Trace::has_variables() const {
+  return std::any_of(leaves_.begin(), leaves_.end(), [](const NamedStep& s) {
+    return s.value.tensor() != nullptr && s.value.tensor()->requires_grad();
+  });
 }
 
 std::string Trace::name_of(const autograd::Node& node) const {

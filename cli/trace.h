@@ -3,7 +3,7 @@
 //
 // A value that is assigned has the name it is given; another one the next free letter, and the
 // result of the program `y`: exp(sin(x**2))*x becomes a = x**2, b = sin(a), c = exp(b), y = c * x.
-// A name that is bound a second time gets a prime.
+// A name that is bound a second time gets a number: x, x_2, x_3.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ namespace pellucid::cli {
 struct NamedStep {
   std::string name;     // "b"
   std::string formula;  // "sin(a)"; empty for a leaf
-  Object value;
+  Object value;         // as it is now: later operations may have changed it in place
+  Object shown;         // as it was when it was computed (a large tensor: as it is now)
   size_t instruction = 0;
   uint64_t node = 0;  // sequence number of its node on the tape; 0: no gradient flows through
 };
@@ -63,6 +64,10 @@ class Trace {
   const Tensor& objective() const { return objective_; }
   /// "y", or "sum(y)" where the result has more than one element.
   std::string objective_name() const;
+  /// "dy/dx", or "d sum(y)/dx".
+  std::string derivative_name(const std::string& by) const;
+  /// Whether something was given that could be differentiated by.
+  bool has_variables() const;
   /// The name of the value whose gradient goes into a node; "" where it has none.
   std::string name_of(const autograd::Node& node) const;
   /// Of the leaves, and of the intermediates from the last to the first.
@@ -75,6 +80,7 @@ class Trace {
   void after_instruction(size_t index);
   std::string formula(const expr::Instruction& i, const std::vector<std::string>& operands) const;
   std::string name_for(size_t index) const;
+  std::string numbered(const std::string& name) const;
   std::string fresh_letter() const;
   bool is_taken(const std::string& name) const;
   void finish();
@@ -85,7 +91,7 @@ class Trace {
   std::vector<NamedStep> leaves_, steps_;
   std::vector<std::string> names_;                   // parallel to the machine's stack
   std::vector<std::string> operands_;                // of the instruction that is running
-  std::map<std::string, std::string> current_name_;  // of a variable: "x", later "x'"
+  std::map<std::string, std::string> current_name_;  // of a variable: "x", later "x_2"
   Object result_;
   std::string result_name_;
   Tensors roots_;

@@ -88,11 +88,14 @@ std::string brief(const Tensor& t) {
 std::string brief(const Object& object) {
   if (const Tensor* t = object.tensor()) return brief(*t);
   if (object.as<double>() != nullptr) return expr::print_float(*object.as<double>());
-  if (const Tuple* tuple = object.tuple()) {
-    std::string out = "(";
-    for (size_t i = 0; i < tuple->size(); ++i) out += (i > 0 ? ", " : "") + brief((*tuple)[i]);
-    return out + (tuple->size() == 1 ? ",)" : ")");
-  }
+  const auto joined = [](const auto& elements) {
+    std::string out;
+    for (const auto& e : elements) out += (out.empty() ? "" : ", ") + brief(Object(e));
+    return out;
+  };
+  if (const Tuple* tuple = object.tuple())
+    return "(" + joined(*tuple) + (tuple->size() == 1 ? ",)" : ")");
+  if (const Values* list = object.list()) return "[" + joined(*list) + "]";
   return object.repr();
 }
 

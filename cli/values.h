@@ -8,7 +8,8 @@
 
 namespace pellucid::cli {
 
-/// One line: "-0.7568" for one element, "[0.5000, 1.2500]" while it is short, else "float32[64, 128]".
+/// One line: "-0.7568" for one element, "[0.5000, 1.2500]" while it is short, else "float32[64,
+/// 128]".
 std::string brief(const Tensor& t);
 std::string brief(const Object& object);
 

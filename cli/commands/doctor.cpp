@@ -49,8 +49,9 @@ std::string as_text(const std::vector<FactGroup>& groups, const MachineCeilings&
   out += fmt::format("  float32 multiply-adds  {:.1f} GFLOP/s on 1 thread, {:.1f} on {}\n\n",
                      c.flops_one / 1e9, c.flops_all / 1e9, c.threads);
   out += levels_text(c);
-  out += "  plain loops; a copy counts what it reads and writes; tensor: a copy of 4096 x 1024 "
-         "floats\n";
+  out +=
+      "  plain loops; a copy counts what it reads and writes; tensor: a copy of 4096 x 1024 "
+      "floats\n";
   if (!c.file.empty()) out += fmt::format("  kept in {}\n", c.file);
   return out;
 }
@@ -76,6 +77,7 @@ Json as_json(const std::vector<FactGroup>& groups, const MachineCeilings& c) {
                    {"flops_one_thread", c.flops_one},
                    {"flops_all_threads", c.flops_all},
                    {"bytes_per_second", levels},
+                   {"busy", c.busy},
                    {"from_cache", c.from_cache},
                    {"measured_in_seconds", c.seconds},
                    {"file", c.file.empty() ? Json(nullptr) : Json(c.file)}};
@@ -92,15 +94,18 @@ int run_doctor(const Args& args) {
   const std::vector<FactGroup> groups = machine_facts(args.app->version);
   // On a terminal the line is written over; elsewhere each step is a line.
   const bool terminal = isatty(fileno(args.err)) == 1;
-  const MachineCeilings c =
-      machine_ceilings(fresh, [&](std::string_view step, double done) {
-        if (terminal)
-          fmt::print(args.err, "\r\x1b[Kmeasuring {} ({:.0f} %){}", step, 100 * done,
-                     done < 1 ? "" : "\r\x1b[K");
-        else if (done < 1)
-          fmt::print(args.err, "measuring {} ({:.0f} %)\n", step, 100 * done);
-        std::fflush(args.err);
-      });
+  const MachineCeilings c = machine_ceilings(fresh, [&](std::string_view step, double done) {
+    if (terminal)
+      fmt::print(args.err, "\r\x1b[Kmeasuring {} ({:.0f} %){}", step, 100 * done,
+                 done < 1 ? "" : "\r\x1b[K");
+    else if (done < 1)
+      fmt::print(args.err, "measuring {} ({:.0f} %)\n", step, 100 * done);
+    std::fflush(args.err);
+  });
+  if (c.busy)
+    fmt::print(args.err,
+               "pellucid doctor: other programs kept the cores busy during the measurement, so the "
+               "figures of all threads are too low; repeat it with --fresh\n");
   fmt::print(args.out, "{}", json ? json_text(as_json(groups, c)) : as_text(groups, c));
   return 0;
 }

@@ -1,4 +1,6 @@
 // pellucid graph: every intermediate value of an expression, every gradient, and the picture.
+#include "pellucid/graph.h"
+
 #include <fmt/format.h>
 
 #include <map>
@@ -8,7 +10,6 @@
 #include "cli/text.h"
 #include "cli/trace.h"
 #include "cli/values.h"
-#include "pellucid/graph.h"
 
 namespace pellucid::cli {
 namespace {
@@ -20,11 +21,6 @@ struct Options {
   std::vector<std::string> bindings;
   bool saved = false, json = false;
 };
-
-std::string gradient_name(const Trace& trace, const NamedGradient& g) {
-  const std::string of = trace.objective_name();
-  return of.ends_with(')') ? fmt::format("d {}/d{}", of, g.name) : fmt::format("d{}/d{}", of, g.name);
-}
 
 // ---- the picture
 
@@ -54,7 +50,7 @@ DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
   dot.show_shapes = false;
   for (const auto* list : {&trace.leaves(), &trace.steps()})
     for (const NamedStep& s : *list)
-      if (const Tensor* t = s.value.tensor()) {
+      if (const Tensor* t = s.shown.tensor()) {
         texts[s.name] = (s.formula.empty() ? "" : s.name + " = ") + picture_value(*t);
         dot.show_shapes = dot.show_shapes || t->dim() > 0;
       }
@@ -79,9 +75,9 @@ void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const
 
 std::string as_text(const Trace& trace, const std::vector<NamedGradient>& gradients) {
   std::string out;
-  for (const NamedStep& s : trace.leaves()) out += with_value(s.name + " = ", s.value) + "\n";
+  for (const NamedStep& s : trace.leaves()) out += with_value(s.name + " = ", s.shown) + "\n";
   for (const NamedStep& s : trace.steps())
-    out += with_value(fmt::format("{} = {} = ", s.name, s.formula), s.value) + "\n";
+    out += with_value(fmt::format("{} = {} = ", s.name, s.formula), s.shown) + "\n";
   if (trace.steps().empty() && trace.leaves().empty()) out += with_value("", trace.result()) + "\n";
   if (gradients.empty()) return out;
   out += "\n";
@@ -89,7 +85,7 @@ std::string as_text(const Trace& trace, const std::vector<NamedGradient>& gradie
     out += fmt::format("{} has more than one element; these are the gradients of its sum:\n",
                        trace.result_name());
   for (const NamedGradient& g : gradients) {
-    const std::string name = gradient_name(trace, g);
+    const std::string name = trace.derivative_name(g.name);
     if (g.value.defined())
       out += with_value(name + " = ", g.value) + "\n";
     else
@@ -101,7 +97,7 @@ std::string as_text(const Trace& trace, const std::vector<NamedGradient>& gradie
 Json step_json(const NamedStep& s) {
   Json j = {{"name", s.name}};
   if (!s.formula.empty()) j["formula"] = s.formula;
-  j.update(described_json(s.value));
+  j.update(described_json(s.shown));
   return j;
 }
 
@@ -117,8 +113,8 @@ Json node_json(const GraphNode& g, const Trace& trace) {
         {{"shape", std::vector<int64_t>(sizes.begin(), sizes.end())}, {"dtype", name_of(dtype)}});
   j["saved"] = Json::array();
   for (const autograd::SavedInfo& s : g.saved)
-    j["saved"].push_back(
-        {{"name", s.name}, {"bytes", s.tensor.defined() ? Json(s.tensor.nbytes()) : Json(nullptr)}});
+    j["saved"].push_back({{"name", s.name},
+                          {"bytes", s.tensor.defined() ? Json(s.tensor.nbytes()) : Json(nullptr)}});
   return j;
 }
 
@@ -167,12 +163,11 @@ int run_graph(const Args& args) {
     fmt::print(args.err, "pellucid graph: the expression does not use '{}'\n", name);
   trace.run();
   const std::vector<NamedGradient> gradients = trace.gradients();
-  const std::string out = options.json ? json_text(as_json(trace, gradients, options))
-                                       : as_text(trace, gradients);
+  const std::string out =
+      options.json ? json_text(as_json(trace, gradients, options)) : as_text(trace, gradients);
   fmt::print(args.out, "{}", out);
-  if (!trace.objective().defined())
-    fmt::print(args.err, "pellucid graph: {} has no gradient: it depends on no variable given as "
-                         "NAME=VALUE, or not smoothly\n",
+  if (!trace.objective().defined() && trace.has_variables())
+    fmt::print(args.err, "pellucid graph: {} has no gradient: it depends on no variable smoothly\n",
                trace.result_name());
   if (!options.file.empty()) {
     draw(trace, gradients, options);
@@ -194,11 +189,12 @@ const Command kGraph{
         "Expressions are Python's: names, numbers, lists, calls with keywords, + - * / // % ** @, "
         "comparisons, indexing and slices; every op by name (see pellucid ops), as a function or a "
         "method.",
-    .examples = "pellucid graph 'exp(sin(x**2))*x' x=2\n"
-                "pellucid graph 'a = x**2; b = sin(a); c = exp(b); y = c*x' x=2 -o g.svg\n"
-                "pellucid graph 'relu(x @ w).sum()' 'x=rand(2, 3)' 'w=randn(3, 4)' --rankdir LR -o "
-                "g.png\n"
-                "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json",
+    .examples =
+        "pellucid graph 'exp(sin(x**2))*x' x=2\n"
+        "pellucid graph 'a = x**2; b = sin(a); c = exp(b); y = c*x' x=2 -o g.svg\n"
+        "pellucid graph 'relu(x @ w).sum()' 'x=rand(2, 3)' 'w=randn(3, 4)' --rankdir LR -o "
+        "g.png\n"
+        "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json",
     .run = run_graph};
 
 }  // namespace pellucid::cli

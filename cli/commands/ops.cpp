@@ -132,7 +132,8 @@ std::string record_text(const OpDef& op) {
   const Samples samples = samples_of(op);
   std::string out = fmt::format("{}\n  {}\n\n", op.schema, op.doc);
   Table facts({{""}, {""}});
-  facts.add({"kind", kind_name(op.kind) + (info.is_view ? ", shares the storage of its input" : "")});
+  facts.add(
+      {"kind", kind_name(op.kind) + (info.is_view ? ", shares the storage of its input" : "")});
   facts.add({"in place", info.has_in_place ? info.name + "_" : "no"});
   facts.add({"gradient", gradient_text(op)});
   if (op.compose != nullptr) {
@@ -143,8 +144,9 @@ std::string record_text(const OpDef& op) {
                                      group_digits(static_cast<int64_t>(cost->flops)),
                                      format_bytes(cost->bytes), call_text(samples.valid[0]))});
   }
-  facts.add({"ONNX", op.onnx.name.empty() ? "none"
-                                          : fmt::format("{}, since opset {}", op.onnx.name, op.onnx.since)});
+  facts.add({"ONNX", op.onnx.name.empty()
+                         ? "none"
+                         : fmt::format("{}, since opset {}", op.onnx.name, op.onnx.since)});
   out += facts.print(2);
   constexpr size_t kShown = 8;
   if (!samples.valid.empty()) out += "\n  samples\n";
@@ -160,8 +162,12 @@ std::string record_text(const OpDef& op) {
 
 Json record_json(const OpDef& op, bool samples_too) {
   const OpInfo& info = *op.info;
-  Json j = {{"name", info.name}, {"overload", info.overload}, {"kind", kind_name(op.kind)},
-            {"schema", op.schema}, {"doc", op.doc}, {"in_place", info.has_in_place}};
+  Json j = {{"name", info.name},
+            {"overload", info.overload},
+            {"kind", kind_name(op.kind)},
+            {"schema", op.schema},
+            {"doc", op.doc},
+            {"in_place", info.has_in_place}};
   j["gradient"] = gradient_text(op) != "no";
   j["composed"] = op.compose != nullptr;
   j["view"] = info.is_view;
@@ -251,8 +257,8 @@ int run_ops(const Args& args) {
     const std::vector<std::string> kinds(kKinds.begin(), kKinds.end());
     std::string known;
     for (const std::string& k : kinds) known += (known.empty() ? "" : ", ") + k;
-    throw UsageError(fmt::format("--kind: '{}' is none of {}{}", kind, known,
-                                 did_you_mean(kind, kinds)));
+    throw UsageError(
+        fmt::format("--kind: '{}' is none of {}{}", kind, known, did_you_mean(kind, kinds)));
   }
   if (!name.empty() && !kind.empty()) throw UsageError("--kind filters the list; leave out NAME");
   return name.empty() ? list(args, kind, all, json) : show(args, name, json);
@@ -267,10 +273,11 @@ const Command kOps{
         "The catalogue of operators, made from their records: name, kind and what they do. With a "
         "NAME: its schema (and those of its overloads), whether it has an in-place form and a "
         "gradient, its cost, calls that work and calls that fail.",
-    .examples = "pellucid ops\n"
-                "pellucid ops matmul\n"
-                "pellucid ops --kind reduction\n"
-                "pellucid ops softmax --json",
+    .examples =
+        "pellucid ops\n"
+        "pellucid ops matmul\n"
+        "pellucid ops --kind reduction\n"
+        "pellucid ops softmax --json",
     .run = run_ops};
 
 }  // namespace pellucid::cli

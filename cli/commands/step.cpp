@@ -36,8 +36,8 @@ struct Shown {
 
 // What one node does to one of its inputs.
 struct InputRow {
-  std::string name;   // of the input
-  std::string local;  // the local derivative, or how large it would be
+  std::string name;               // of the input
+  std::string local;              // the local derivative, or how large it would be
   std::optional<Shown> gradient;  // what flows on
 };
 
@@ -96,8 +96,7 @@ std::vector<std::string> local_derivatives(autograd::Node& node) {
   for (size_t i = 0; i < out.size(); ++i) {
     if (!rows[i].defined()) continue;
     const bool whole = one.numel() == 1 || (pointwise && rows[i].numel() == one.numel());
-    out[i] = whole ? brief(rows[i])
-                   : fmt::format("Jacobian {} x {}", one.numel(), rows[i].numel());
+    out[i] = whole ? brief(rows[i]) : fmt::format("Jacobian {} x {}", one.numel(), rows[i].numel());
   }
   return out;
 }
@@ -114,8 +113,11 @@ std::string label_of(const Trace& trace, const autograd::Node* node) {
 void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow>& rows) {
   for (const autograd::NodeRef& ref : all_nodes(trace.objective())) {
     autograd::Node* node = ref.get();
-    BackwardRow row{.node = node->name(), .output = label_of(trace, node), .gradient = {},
-                    .inputs = {}, .accumulates = node->is_accumulate()};
+    BackwardRow row{.node = node->name(),
+                    .output = label_of(trace, node),
+                    .gradient = {},
+                    .inputs = {},
+                    .accumulates = node->is_accumulate()};
     const std::vector<std::string> locals = local_derivatives(*node);
     for (size_t i = 0; i < locals.size(); ++i) {
       const autograd::Edge& edge = node->next_edge(i);
@@ -157,8 +159,9 @@ std::string forward_text(const Trace& trace, const std::vector<ForwardRow>& rows
   std::string out = padded("line  offset instruction          argument", left_width) + "   " +
                     padded("stack", stack_width) + "   " + fmt::format("{:>10}\n", "alive");
   for (size_t i = 0; i < rows.size(); ++i) {
-    std::string line = padded(left[i], left_width) + "   " + padded(stacks[i], stack_width) + "   " +
-                       fmt::format("{:>10}", format_bytes_binary(static_cast<double>(rows[i].bytes)));
+    std::string line =
+        padded(left[i], left_width) + "   " + padded(stacks[i], stack_width) + "   " +
+        fmt::format("{:>10}", format_bytes_binary(static_cast<double>(rows[i].bytes)));
     if (!rows[i].note.empty()) line += "   " + rows[i].note;
     out += line + "\n";
   }
@@ -166,12 +169,12 @@ std::string forward_text(const Trace& trace, const std::vector<ForwardRow>& rows
 }
 
 std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& rows) {
-  const std::string of = trace.objective_name();
-  const auto by = [&](const std::string& name) { return fmt::format("d{}/d{}", of, name); };
-  Table table({{"node"}, {"receives"}, {"local derivative"}, {"passes on"}, {"alive", Align::Right}});
+  Table table(
+      {{"node"}, {"receives"}, {"local derivative"}, {"passes on"}, {"alive", Align::Right}});
   for (const BackwardRow& row : rows) {
     const std::string bytes = format_bytes_binary(static_cast<double>(row.bytes));
-    const std::string receives = fmt::format("{} = {}", by(row.output), row.gradient.text);
+    const std::string receives =
+        fmt::format("{} = {}", trace.derivative_name(row.output), row.gradient.text);
     if (row.accumulates) {
       table.add({row.node, receives, "", fmt::format("{}.grad", row.output), bytes});
       continue;
@@ -180,7 +183,8 @@ std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& ro
     for (const InputRow& input : row.inputs) {
       if (!input.gradient) continue;
       const std::string local =
-          input.local.empty() ? "" : fmt::format("∂{}/∂{} = {}", row.output, input.name, input.local);
+          input.local.empty() ? ""
+                              : fmt::format("∂{}/∂{} = {}", row.output, input.name, input.local);
       table.add({first ? row.node : "", first ? receives : "", local,
                  fmt::format("{} to {}", input.gradient->text, input.name), first ? bytes : ""});
       first = false;
@@ -195,7 +199,7 @@ std::string gradients_text(const Trace& trace) {
   for (const NamedStep& leaf : trace.leaves()) {
     const Tensor* t = leaf.value.tensor();
     if (t == nullptr || !t->requires_grad()) continue;
-    const std::string name = fmt::format("d{}/d{} = ", trace.objective_name(), leaf.name);
+    const std::string name = trace.derivative_name(leaf.name) + " = ";
     out += t->grad().defined() ? with_value(name, t->grad()) + "\n"
                                : fmt::format("{}0 (not used)\n", name);
   }
@@ -276,9 +280,10 @@ const Command kStep{
         "Shows the instructions of the expression in the columns of Python's dis, after each one "
         "the value stack and the bytes of tensors that are alive. Then backward, node by node: the "
         "gradient that arrives, the local derivative by each input, and what flows on.",
-    .examples = "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
-                "pellucid step 'sigmoid(w @ x).sum()' 'w=rand(2, 3)' 'x=[1, 2, 3]'\n"
-                "pellucid step 'x**3' x=2 --json",
+    .examples =
+        "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
+        "pellucid step 'sigmoid(w @ x).sum()' 'w=rand(2, 3)' 'x=[1, 2, 3]'\n"
+        "pellucid step 'x**3' x=2 --json",
     .run = run_step};
 
 }  // namespace pellucid::cli

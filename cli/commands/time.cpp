@@ -25,11 +25,13 @@ struct Options {
   int verbose = 0;
   bool repeat_given = false, json = false;
 
-  int digits() const { return 3 + std::max(0, verbose - 1); }  // as timeit: each further -v one more
+  int digits() const {
+    return 3 + std::max(0, verbose - 1);
+  }  // as timeit: each further -v one more
   std::string time(double seconds) const { return format_time(seconds, unit, digits()); }
 };
 
-constexpr int kDefaultPairs = 15;     // of --against: a 99 % interval needs at least 8
+constexpr int kDefaultPairs = 15;  // of --against: a 99 % interval needs at least 8
 constexpr double kBlockSeconds = 0.02;
 
 std::string joined(const std::vector<std::string>& lines) {
@@ -61,10 +63,11 @@ double empty_loop(Machine& machine) {
 void warn_if_unreliable(const Args& args, const Options& o, const std::vector<double>& timings) {
   const auto [best, worst] = std::minmax_element(timings.begin(), timings.end());
   if (*worst < *best * 4) return;
-  fmt::print(args.err,
-             ":0: UserWarning: The test results are likely unreliable. The worst time ({}) was more "
-             "than four times slower than the best time ({}).\n",
-             o.time(*worst), o.time(*best));
+  fmt::print(
+      args.err,
+      ":0: UserWarning: The test results are likely unreliable. The worst time ({}) was more "
+      "than four times slower than the best time ({}).\n",
+      o.time(*worst), o.time(*best));
 }
 
 int run_single(const Args& args, Options& o, Machine& machine) {
@@ -125,7 +128,8 @@ std::string_view word(Comparison::Verdict verdict) {
 
 std::string comparison_text(const Options& o, const Comparison& c, const std::string& expression,
                             int64_t n, int64_t m) {
-  Table table({{"expression"}, {"median", Align::Right}, {"best", Align::Right}, {"blocks", Align::Right}});
+  Table table(
+      {{"expression"}, {"median", Align::Right}, {"best", Align::Right}, {"blocks", Align::Right}});
   const auto row = [&](const std::string& e, const std::vector<double>& times, int64_t number) {
     table.add({e, o.time(median(times)), o.time(*std::min_element(times.begin(), times.end())),
                fmt::format("{} x {} loop{}", times.size(), number, plural(number))});
@@ -177,7 +181,8 @@ int run_against(const Args& args, const Options& o, Machine& machine) {
 int run_time(const Args& args) {
   Options o;
   CommandLine line(args);
-  line.add_option("EXPR", o.statements, "What to time; several are lines of one program")->required();
+  line.add_option("EXPR", o.statements, "What to time; several are lines of one program")
+      ->required();
   line.add_option("-n,--number", o.number, "How many loops a block has; chosen when not given")
       ->type_name("N");
   CLI::Option* repeat =
@@ -194,7 +199,8 @@ int run_time(const Args& args) {
   line.read();
   if (!o.unit.empty() && !is_time_unit(o.unit))
     throw UsageError("Unrecognized unit. Please select nsec, usec, msec, or sec.");
-  if (o.number < 0) throw UsageError(fmt::format("-n: expected a number from 1, found {}", o.number));
+  if (o.number < 0)
+    throw UsageError(fmt::format("-n: expected a number from 1, found {}", o.number));
   o.repeat = std::max(o.repeat, 1);  // as timeit
   o.repeat_given = repeat->count() > 0;
 
@@ -213,10 +219,11 @@ const Command kTime{
         "Python's timeit. With --against, blocks of both expressions alternate; the ratio of their "
         "times comes with an interval (sign test on the pairs, 99 %) and a verdict: faster, slower "
         "or cannot tell.",
-    .examples = "pellucid time -s 'x = rand(1000, 1000)' 'x @ x'\n"
-                "pellucid time -v -n 20 -r 5 -s 'x = rand(1000,1000)' 'x @ x'\n"
-                "pellucid time -s 'x = rand(1000)' 'x*x' --against 'x**2'\n"
-                "pellucid time -u usec -s 'x = randn(64, 1000)' 'softmax(x, dim=1)' --json",
+    .examples =
+        "pellucid time -s 'x = rand(1000, 1000)' 'x @ x'\n"
+        "pellucid time -v -n 20 -r 5 -s 'x = rand(1000,1000)' 'x @ x'\n"
+        "pellucid time -s 'x = rand(1000)' 'x*x' --against 'x**2'\n"
+        "pellucid time -u usec -s 'x = randn(64, 1000)' 'softmax(x, dim=1)' --json",
     .run = run_time};
 
 }  // namespace pellucid::cli

@@ -373,8 +373,7 @@ class Parser {
     return slice(start, kAbsent, part);
   }
 
-  template <class Part>
-  NodeId slice(int32_t start, NodeId from, Part part) {
+  template <class Part> NodeId slice(int32_t start, NodeId from, Part part) {
     advance();
     const NodeId to = part();
     const NodeId step = accept(":") ? part() : kAbsent;

@@ -29,6 +29,7 @@ const Records& records(std::string_view name) {
   const auto found = known.find(name);
   if (found != known.end() && !found->second.ops.empty()) return found->second;
   Records r{find_ops(name)};
+  std::erase_if(r.ops, [](const OpDef* op) { return op->info->in_place_only; });
   if (r.ops.empty() && name.size() > 1 && name.back() == '_') {
     r.ops = find_ops(name.substr(0, name.size() - 1));
     r.in_place = true;
@@ -52,6 +53,20 @@ void numbers_to_tensors(const std::vector<const OpDef*>& ops, Values& args) {
   }
 }
 
+// einsum('ij,jk', a, b): tensors one by one where the record takes a list of them last.
+void tensors_to_list(const std::vector<const OpDef*>& ops, Values& args) {
+  const std::vector<Arg>& wanted = ops[0]->info->args;
+  size_t at = 0;
+  while (at < wanted.size() && wanted[at].type != ArgType::TensorList) ++at;
+  if (ops.size() != 1 || at >= wanted.size() || at >= args.size()) return;
+  const auto first = args.begin() + static_cast<std::ptrdiff_t>(at);
+  if (!std::all_of(first, args.end(), [](const Value& v) { return v.as<Tensor>() != nullptr; }))
+    return;
+  Values list(std::make_move_iterator(first), std::make_move_iterator(args.end()));
+  args.resize(at);
+  args.emplace_back(std::move(list));
+}
+
 Object call_op(std::string_view name, const Arguments& arguments) {
   const Records& r = records(name);
   Values args;
@@ -65,9 +80,10 @@ Object call_op(std::string_view name, const Arguments& arguments) {
     else
       kwargs.push_back({keyword, to_value(o)});
   }
+  tensors_to_list(r.ops, args);
   numbers_to_tensors(r.ops, args);
-  std::vector<Value> results = r.ops.size() == 1 ? invoke(*r.ops[0], args, kwargs, r.in_place)
-                                                 : invoke(name, args, kwargs);
+  std::vector<Value> results =
+      r.ops.size() == 1 ? invoke(*r.ops[0], args, kwargs, r.in_place) : invoke(name, args, kwargs);
   if (requires_grad)
     for (const Value& v : results)
       if (const Tensor* t = v.as<Tensor>()) t->requires_grad_();
@@ -167,10 +183,9 @@ struct BuiltIn {
   std::string_view name;
   Object (*call)(Arguments);
 };
-constexpr BuiltIn kBuiltIns[] = {{"tensor", make_tensor}, {"manual_seed", seed},
-                                 {"grad", grad_of},       {"len", length},
-                                 {"float", to_float},     {"int", to_integer},
-                                 {"bool", to_bool}};
+constexpr BuiltIn kBuiltIns[] = {
+    {"tensor", make_tensor}, {"manual_seed", seed}, {"grad", grad_of}, {"len", length},
+    {"float", to_float},     {"int", to_integer},   {"bool", to_bool}};
 
 const BuiltIn* find_built_in(std::string_view name) {
   for (const BuiltIn& b : kBuiltIns)
@@ -241,7 +256,8 @@ Object attribute(const Object& object, const std::string& name) {
       return Module{};
     if (name == "e") return std::numbers::e;
     if (const std::optional<Object> value = constant(name)) return *value;
-    PELLUCID_CHECK(!is_function(name), ValueError, "'{}' is a function; call it: {}(…).", name, name);
+    PELLUCID_CHECK(!is_function(name), ValueError, "'{}' is a function; call it: {}(…).", name,
+                   name);
     detail::raise<ValueError>("{}", no_such("attribute", object, name, function_names()));
   }
   const Tensor* t = object.tensor();
@@ -263,8 +279,8 @@ std::optional<Object> constant(std::string_view name) {
   if (name == "preserve_format") return Object(MemoryFormat::Preserve);
   if (name == "channels_last") return Object(MemoryFormat::ChannelsLast);
   static const std::set<std::string_view> dtypes = {
-      "uint8",    "int8", "int16",  "int32", "int64", "float16", "float32", "float64", "bool",
-      "bfloat16", "half", "double", "float", "int",   "long",    "short"};
+      "uint8", "int8",     "int16", "int32",  "int64", "float16", "float32", "float64",
+      "bool",  "bfloat16", "half",  "double", "float", "int",     "long",    "short"};
   if (dtypes.contains(name)) return Object(dtype_from_name(name));
   return std::nullopt;
 }

@@ -39,9 +39,7 @@ template <class... Types>
 void rethrow_pointed(std::string_view source, expr::Span span) {
   try {
     throw;
-  } catch (const expr::ExprError&) {
-    throw;
-  } catch (const Error& e) {
+  } catch (const expr::ExprError&) { throw; } catch (const Error& e) {
     rethrow_as<ShapeError, TypeError, IndexError, ValueError, OutOfMemoryError, NotImplementedError,
                IoError, AutogradError>(e, expr::point_at(e.what(), source, span));
   }
@@ -198,9 +196,11 @@ void Machine::unpack(int32_t count) {
   else if (const Values* list = sequence.list())
     elements.assign(list->begin(), list->end());
   else if (const Tensor* t = sequence.tensor(); t != nullptr && t->dim() > 0)
-    for (int64_t k = 0; k < std::min<int64_t>(t->size(0), count + 1); ++k) elements.push_back((*t)[k]);
+    for (int64_t k = 0; k < std::min<int64_t>(t->size(0), count + 1); ++k)
+      elements.push_back((*t)[k]);
   else
-    detail::raise<TypeError>("{} cannot be taken apart into {} names.", sequence.type_name(), count);
+    detail::raise<TypeError>("{} cannot be taken apart into {} names.", sequence.type_name(),
+                             count);
   PELLUCID_CHECK(elements.size() == static_cast<size_t>(count), ValueError,
                  "{} values for {} names.",
                  elements.size() > static_cast<size_t>(count) ? "too many" : "not enough", count);

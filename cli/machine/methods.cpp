@@ -24,8 +24,7 @@ Value nested_list(const Tensor& t) {
   return Value(std::move(list));
 }
 
-template <DType kType>
-Object convert(const Tensor& self, Arguments a) {
+template <DType kType> Object convert(const Tensor& self, Arguments a) {
   a.expect(name_of(kType), 0, 0);
   return self.to(kType);
 }
@@ -94,15 +93,17 @@ Object backward(const Tensor& self, Arguments a) {
   const bool create = flag(a.take("create_graph"), false, "backward: create_graph");
   const bool retain = flag(a.take("retain_graph"), create, "backward: retain_graph");
   a.expect("backward", 0, 1);
-  const Tensor gradient =
-      a.positional.empty() || a.positional[0].is_none() ? Tensor() : to_value(a.positional[0]).tensor();
+  const Tensor gradient = a.positional.empty() || a.positional[0].is_none()
+                              ? Tensor()
+                              : to_value(a.positional[0]).tensor();
   self.backward(gradient, retain, create);
   return {};
 }
 Object requires_grad_(const Tensor& self, Arguments a) {
   if (const std::optional<Object> on = a.take("requires_grad")) a.positional.push_back(*on);
   a.expect("requires_grad_", 0, 1);
-  const bool on = a.positional.empty() || flag(a.positional[0], true, "requires_grad_: the argument");
+  const bool on =
+      a.positional.empty() || flag(a.positional[0], true, "requires_grad_: the argument");
   self.requires_grad_(on);
   return self;
 }

@@ -1,5 +1,5 @@
-// Conversions of what stands on the stack. Lists become tensors here, since the op `tensor` of other
-// languages takes what no schema can describe.
+// Conversions of what stands on the stack. Lists become tensors here, since the op `tensor` of
+// other languages takes what no schema can describe.
 #include "cli/machine/object.h"
 
 #include <fmt/format.h>
@@ -15,10 +15,7 @@ namespace {
 struct FromConstant {
   Object::Variant operator()(std::monostate) const { return Value(); }
   Object::Variant operator()(const expr::EllipsisConstant& v) const { return v; }
-  template <class T>
-  Object::Variant operator()(const T& v) const {
-    return Value(v);
-  }
+  template <class T> Object::Variant operator()(const T& v) const { return Value(v); }
 };
 
 // Numbers of nested lists, in order, on the way to becoming a tensor.
@@ -32,8 +29,9 @@ void flatten(const Value& value, size_t depth, Flat& flat) {
   if (const Values* list = value.as<Values>()) {
     const auto size = static_cast<int64_t>(list->size());
     if (flat.sizes.size() <= depth) {
-      PELLUCID_CHECK(flat.numbers.empty(), ShapeError,
-                     "tensor: a list stands where a number stood before, so the sizes are unclear.");
+      PELLUCID_CHECK(
+          flat.numbers.empty(), ShapeError,
+          "tensor: a list stands where a number stood before, so the sizes are unclear.");
       flat.sizes.push_back(size);
     }
     PELLUCID_CHECK(flat.sizes[depth] == size, ShapeError,
@@ -53,8 +51,7 @@ void flatten(const Value& value, size_t depth, Flat& flat) {
   flat.numbers.push_back(number);
 }
 
-template <class T>
-std::vector<T> as_vector(const Flat& flat) {
+template <class T> std::vector<T> as_vector(const Flat& flat) {
   std::vector<T> out;
   out.reserve(flat.numbers.size());
   for (const Value& v : flat.numbers) out.push_back(v.scalar().to<T>());

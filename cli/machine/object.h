@@ -19,14 +19,16 @@ using Tuple = std::vector<Object>;
 /// torch in torch.sin(x): a prefix without a meaning of its own.
 struct Module {};
 
-/// A value of an expression. Lists are Values; tuples are kept apart, since x[1, 2] is not x[[1, 2]].
+/// A value of an expression. Lists are Values; tuples are kept apart, since x[1, 2] is not x[[1,
+/// 2]].
 class Object {
  public:
   using Variant = std::variant<Value, indexing::Slice, expr::EllipsisConstant, Module, Tuple>;
   Object() = default;
   template <class T>
-    requires std::is_constructible_v<Value, T> && (!std::is_same_v<std::decay_t<T>, Object>)
-  Object(T&& value) : v_(Value(std::forward<T>(value))) {}
+  requires std::is_constructible_v<Value, T> &&
+      (!std::is_same_v<std::decay_t<T>, Object>)Object(T&& value)
+      : v_(Value(std::forward<T>(value))) {}
   Object(indexing::Slice slice) : v_(slice) {}
   Object(expr::EllipsisConstant ellipsis) : v_(ellipsis) {}
   Object(Module module) : v_(module) {}
@@ -43,10 +45,7 @@ class Object {
   bool is_none() const { return value() != nullptr && value()->is_none(); }
   /// The number; the caller knows that it is one.
   Scalar scalar() const { return std::get<Value>(v_).scalar(); }
-  template <class T>
-  const T* as() const {
-    return value() != nullptr ? value()->as<T>() : nullptr;
-  }
+  template <class T> const T* as() const { return value() != nullptr ? value()->as<T>() : nullptr; }
 
   /// "int", "Tensor", "tuple"…, for messages.
   std::string type_name() const;
@@ -57,7 +56,8 @@ class Object {
   Variant v_;
 };
 
-/// The Value for an op's argument: a tuple becomes a list. Throws TypeError for slices and the like.
+/// The Value for an op's argument: a tuple becomes a list. Throws TypeError for slices and the
+/// like.
 Value to_value(const Object& object);
 
 /// An int: an int, a bool or an integer tensor of one element. `what` begins the error's message.

@@ -72,7 +72,8 @@ int64_t remainder(int64_t a, int64_t b) {
 }
 
 double divide(double a, double b) {
-  PELLUCID_CHECK(b != 0, ValueError, "division by zero. Use a tensor, as in tensor({}), for inf.", a);
+  PELLUCID_CHECK(b != 0, ValueError, "division by zero. Use a tensor, as in tensor({}), for inf.",
+                 a);
   return a / b;
 }
 
@@ -222,8 +223,7 @@ Object tensor_binary(BinaryOp op, const A& a, const B& b, const Object& left, co
   return only(invoke(op_name(op), args));
 }
 
-template <class A, class B>
-Object tensor_compare(CompareOp op, const A& a, const B& b) {
+template <class A, class B> Object tensor_compare(CompareOp op, const A& a, const B& b) {
   switch (op) {
     case CompareOp::Less:
       return a < b;
@@ -243,8 +243,7 @@ Object tensor_compare(CompareOp op, const A& a, const B& b) {
 
 // ---- lists
 
-template <class List>
-List repeated(const List& list, int64_t times) {
+template <class List> List repeated(const List& list, int64_t times) {
   List out;
   if (times <= 0 || list.empty()) return out;
   PELLUCID_CHECK(times <= kMaxListLength / static_cast<int64_t>(list.size()), ValueError,
@@ -324,7 +323,8 @@ Object binary(BinaryOp op, bool in_place, const Object& left, const Object& righ
     if (a != nullptr) return tensor_binary(op, *a, right.scalar(), left, right);
     return tensor_binary(op, left.scalar(), *b, left, right);
   }
-  if (left.is_number() && right.is_number()) return number_binary(op, left.scalar(), right.scalar());
+  if (left.is_number() && right.is_number())
+    return number_binary(op, left.scalar(), right.scalar());
   if (left.list() != nullptr || right.list() != nullptr)
     return list_binary(op, left.list(), right.list(), left, right);
   if (left.tuple() != nullptr || right.tuple() != nullptr)
@@ -362,10 +362,10 @@ Object compare(CompareOp op, const Object& left, const Object& right) {
   const bool equality = op == CompareOp::Equal || op == CompareOp::NotEqual;
   const bool plain = a == nullptr && b == nullptr && !left.is_module() && !right.is_module();
   if (!equality || !plain) unsupported(symbol(op), left, right);
-  const bool equal = left.get().index() == right.get().index() &&
-                     (left.value() != nullptr || left.tuple() != nullptr
-                          ? same(to_value(left), to_value(right))
-                          : left.repr() == right.repr());
+  const bool equal =
+      left.get().index() == right.get().index() &&
+      (left.value() != nullptr || left.tuple() != nullptr ? same(to_value(left), to_value(right))
+                                                          : left.repr() == right.repr());
   return equal == (op == CompareOp::Equal);
 }
 

@@ -39,8 +39,7 @@ int64_t clamp_end(std::optional<int64_t> end, int64_t n, int64_t otherwise) {
   return std::clamp(*end < 0 ? *end + n : *end, int64_t{0}, n);
 }
 
-template <class List>
-Object list_subscript(const List& list, const Object& index) {
+template <class List> Object list_subscript(const List& list, const Object& index) {
   const auto n = static_cast<int64_t>(list.size());
   if (const auto* slice = std::get_if<indexing::Slice>(&index.get())) {
     PELLUCID_CHECK(slice->step() > 0, ValueError, "the step of a slice must be positive, found {}.",

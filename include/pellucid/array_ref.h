@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pellucid/api.h"
@@ -16,20 +18,18 @@
 namespace pellucid {
 
 /// A borrowed, read-only run of T; the owner must outlive it.
-template <class T>
-class ArrayRef {
+template <class T> class ArrayRef {
  public:
   using value_type = T;
   using const_iterator = const T*;
   constexpr ArrayRef() = default;
   constexpr ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
-  constexpr ArrayRef(const T* first, const T* last) : data_(first), size_(static_cast<size_t>(last - first)) {}
+  constexpr ArrayRef(const T* first, const T* last)
+      : data_(first), size_(static_cast<size_t>(last - first)) {}
   constexpr ArrayRef(const T& one) : data_(&one), size_(1) {}
   ArrayRef(const std::vector<T>& v) : data_(v.data()), size_(v.size()) {}
-  template <size_t N>
-  constexpr ArrayRef(const std::array<T, N>& a) : data_(a.data()), size_(N) {}
-  template <size_t N>
-  constexpr ArrayRef(const T (&a)[N]) : data_(a), size_(N) {}
+  template <size_t N> constexpr ArrayRef(const std::array<T, N>& a) : data_(a.data()), size_(N) {}
+  template <size_t N> constexpr ArrayRef(const T (&a)[N]) : data_(a), size_(N) {}
   constexpr ArrayRef(std::span<const T> s) : data_(s.data()), size_(s.size()) {}
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"
@@ -50,7 +50,8 @@ class ArrayRef {
   std::vector<T> vec() const { return {begin(), end()}; }
   constexpr bool equals(ArrayRef o) const {
     if (size_ != o.size_) return false;
-    for (size_t i = 0; i < size_; ++i) if (!(data_[i] == o.data_[i])) return false;
+    for (size_t i = 0; i < size_; ++i)
+      if (!(data_[i] == o.data_[i])) return false;
     return true;
   }
   friend constexpr bool operator==(ArrayRef a, ArrayRef b) { return a.equals(b); }
@@ -85,10 +86,22 @@ class OptionalIntArrayRef {
 /// "[2, 3]", as PyTorch prints sizes.
 PELLUCID_API std::string to_string(IntArrayRef values);
 
+/// A text as an argument. Unlike std::string_view it is not made from 0 or {0, 1}, so that
+/// conv2d(x, w, b, 1, 0) and conv2d(x, w, b, 1, {0, 1}) mean numbers.
+class TextArg {
+ public:
+  template <class T>
+  requires std::convertible_to<const T&, std::string_view>
+  constexpr TextArg(const T& text) : text_(text) {}
+  constexpr operator std::string_view() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
 }  // namespace pellucid
 
-template <>
-struct fmt::formatter<pellucid::IntArrayRef> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::IntArrayRef> : fmt::formatter<std::string_view> {
   auto format(pellucid::IntArrayRef v, format_context& ctx) const {
     return fmt::formatter<std::string_view>::format(pellucid::to_string(v), ctx);
   }

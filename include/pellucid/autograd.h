@@ -1,5 +1,5 @@
-// Reverse-mode differentiation: the walkable graph, the guards, grad and backward, custom functions, hooks,
-// checkpointing and the checks that a gradient is right. Names are libtorch's.
+// Reverse-mode differentiation: the walkable graph, the guards, grad and backward, custom
+// functions, hooks, checkpointing and the checks that a gradient is right. Names are libtorch's.
 #pragma once
 
 #include <any>
@@ -38,19 +38,22 @@ struct TensorFacts {
 
 /// What a node or tensor keeps alive for backward; PyTorch's pictures show these.
 struct SavedInfo {
-  std::string name;   ///< "self", "result"
+  std::string name;  ///< "self", "result"
   Tensor tensor;
 };
 
 /// Which node ran on which part of the graph; scratch of one backward run.
 struct GraphTask;
 
-/// A step of backward: takes the gradients of its forward outputs, gives those of its forward inputs.
+/// A step of backward: takes the gradients of its forward outputs, gives those of its forward
+/// inputs.
 struct PELLUCID_API Node : detail::RefCounted {
-  /// A leaf finds its accumulator without owning it, so the count must reach 0 before the end (see gradient_edge).
+  /// A leaf finds its accumulator without owning it, so the count must reach 0 before the end (see
+  /// gradient_edge).
   static constexpr bool kWeaklyHeld = true;
   using PreHook = std::function<variable_list(const variable_list& grad_outputs)>;
-  using PostHook = std::function<variable_list(const variable_list& grad_inputs, const variable_list& grad_outputs)>;
+  using PostHook = std::function<variable_list(const variable_list& grad_inputs,
+                                               const variable_list& grad_outputs)>;
 
   Node();
   virtual ~Node();
@@ -93,7 +96,8 @@ struct PELLUCID_API Node : detail::RefCounted {
   struct Extras {  ///< rarely there
     std::vector<std::pair<uint64_t, PreHook>> pre_hooks;
     std::vector<std::pair<uint64_t, PostHook>> post_hooks;
-    std::map<uint32_t, std::vector<std::pair<uint64_t, std::function<Tensor(Tensor)>>>> tensor_hooks;
+    std::map<uint32_t, std::vector<std::pair<uint64_t, std::function<Tensor(Tensor)>>>>
+        tensor_hooks;
     std::map<uint32_t, detail::TensorImpl*> retain_grad;  ///< not owned: the tensor owns the node
     std::string forward_trace;
     uint64_t next_hook_id = 1;
@@ -126,13 +130,13 @@ inline Edge to_edge(const Tensor& t) { return gradient_edge(t); }
 
 /// Sums gradients of `tensors` into the leaves (or only into `inputs`).
 PELLUCID_API void backward(const variable_list& tensors, const variable_list& grad_tensors = {},
-                           std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
-                           const variable_list& inputs = {});
+                           std::optional<bool> retain_graph = std::nullopt,
+                           bool create_graph = false, const variable_list& inputs = {});
 /// The gradients of `outputs` with respect to `inputs`, without touching any .grad.
 PELLUCID_API variable_list grad(const variable_list& outputs, const variable_list& inputs,
                                 const variable_list& grad_outputs = {},
-                                std::optional<bool> retain_graph = std::nullopt, bool create_graph = false,
-                                bool allow_unused = false);
+                                std::optional<bool> retain_graph = std::nullopt,
+                                bool create_graph = false, bool allow_unused = false);
 
 /// Whether the current thread records operations.
 struct PELLUCID_API GradMode {
@@ -157,7 +161,8 @@ class NoGradGuard : public AutoGradMode {
   NoGradGuard() : AutoGradMode(false) {}
 };
 
-/// Like NoGradGuard, and the tensors made in it may never take part in a recorded graph as saved values.
+/// Like NoGradGuard, and the tensors made in it may never take part in a recorded graph as saved
+/// values.
 class PELLUCID_API InferenceMode {
  public:
   explicit InferenceMode(bool enabled = true);
@@ -169,7 +174,8 @@ class PELLUCID_API InferenceMode {
   bool grad_before_, mode_before_;
 };
 
-/// Names the forward op, its place, shapes and first bad value when a gradient turns NaN, for a scope.
+/// Names the forward op, its place, shapes and first bad value when a gradient turns NaN, for a
+/// scope.
 class PELLUCID_API DetectAnomalyGuard {
  public:
   explicit DetectAnomalyGuard(bool check_nan = true);
@@ -185,7 +191,8 @@ struct PELLUCID_API AnomalyMode {
   static void set_enabled(bool enabled, bool check_nan = true);
 };
 
-/// Packs every tensor saved in its scope with `pack`, and unpacks it with `unpack` when backward needs it.
+/// Packs every tensor saved in its scope with `pack`, and unpacks it with `unpack` when backward
+/// needs it.
 class PELLUCID_API SavedTensorsHooks {
  public:
   using Pack = std::function<std::any(const Tensor&)>;
@@ -198,35 +205,46 @@ class PELLUCID_API SavedTensorsHooks {
 /// A tensor kept for backward, with the version it must still have.
 class PELLUCID_API SavedVariable {
  public:
+  /// What the tensor is to the node that keeps it: one of its inputs whose history is the node's
+  /// own edge of the same number, another tensor, or one of its outputs.
+  enum class Role : uint8_t { NodeInput, Other, Output };
   SavedVariable() = default;
-  SavedVariable(const Tensor& t, bool is_output);
+  SavedVariable(const Tensor& t, Role role);
   bool defined() const { return state_ != State::Empty; }
-  /// The tensor; throws AutogradError if it was changed in place since. `owner` is the node whose output it may be.
-  Tensor unpack(const NodeRef& owner, std::string_view op_name, uint32_t output_nr) const;
+  /// The tensor; throws AutogradError if it was changed in place since. `owner` is the node that
+  /// keeps it, `nr` which of the node's inputs or outputs it is.
+  Tensor unpack(const NodeRef& owner, std::string_view op_name, uint32_t nr) const;
   /// The tensor as kept, unchecked; for pictures.
   Tensor peek() const { return tensor_; }
   void reset();
 
  private:
-  enum class State : uint8_t { Empty, Kept, Output, Packed };
+  enum class State : uint8_t { Empty, Kept, Packed };
   struct PackedState;
+  void give_history(const Tensor& t, const NodeRef& owner, uint32_t nr) const;
   State state_ = State::Empty;
+  Role role_ = Role::Other;
+  bool leaf_ = false;  // kept as it is, with its own history
   uint32_t version_ = 0;
   Tensor tensor_;
   std::shared_ptr<PackedState> packed_;
 };
 
-/// Runs f without keeping what backward needs, and runs it again when backward needs it: same gradients, bit for bit.
-PELLUCID_API variable_list checkpoint(std::function<variable_list(const variable_list&)> f, const variable_list& inputs,
-                                      bool preserve_rng_state = true);
+/// Runs f without keeping what backward needs, and runs it again when backward needs it: same
+/// gradients, bit for bit.
+PELLUCID_API variable_list checkpoint(std::function<variable_list(const variable_list&)> f,
+                                      const variable_list& inputs, bool preserve_rng_state = true);
 PELLUCID_API Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& input);
 
-/// Compares gradients of f at float64 inputs with central differences; throws AutogradError with the worst entry, or returns false.
-PELLUCID_API bool gradcheck(const std::function<variable_list(const variable_list&)>& f, const variable_list& inputs,
-                            double eps = 1e-6, double atol = 1e-5, double rtol = 1e-3, bool raise_exception = true);
+/// Compares gradients of f at float64 inputs with central differences; throws AutogradError with
+/// the worst entry, or returns false.
+PELLUCID_API bool gradcheck(const std::function<variable_list(const variable_list&)>& f,
+                            const variable_list& inputs, double eps = 1e-6, double atol = 1e-5,
+                            double rtol = 1e-3, bool raise_exception = true);
 /// The same for the gradients of the gradients.
-PELLUCID_API bool gradgradcheck(const std::function<variable_list(const variable_list&)>& f, const variable_list& inputs,
-                                double eps = 1e-6, double atol = 1e-5, double rtol = 1e-3, bool raise_exception = true);
+PELLUCID_API bool gradgradcheck(const std::function<variable_list(const variable_list&)>& f,
+                                const variable_list& inputs, double eps = 1e-6, double atol = 1e-5,
+                                double rtol = 1e-3, bool raise_exception = true);
 
 // Custom functions
 
@@ -268,19 +286,21 @@ struct PELLUCID_API CustomNode : Node {
   size_t argument_count_ = 0;
 };
 PELLUCID_API std::string demangle(const char* name);
-PELLUCID_API variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs, variable_list outputs, bool needs_grad);
+PELLUCID_API variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs,
+                                        variable_list outputs, bool needs_grad);
 PELLUCID_API void collect_edges(CustomNode& node, const variable_list& inputs);
 PELLUCID_API bool any_requires_grad(const variable_list& inputs);
 }  // namespace detail_fn
 
-/// A user's differentiable function: `struct F : Function<F>` with static forward(AutogradContext*, …) and
-/// static backward(AutogradContext*, variable_list grad_outputs) returning one gradient per argument of forward.
-template <class T>
-struct Function {
-  template <class X = T, class... Args>
-  static auto apply(Args&&... args) {
+/// A user's differentiable function: `struct F : Function<F>` with static forward(AutogradContext*,
+/// …) and static backward(AutogradContext*, variable_list grad_outputs) returning one gradient per
+/// argument of forward.
+template <class T> struct Function {
+  template <class X = T, class... Args> static auto apply(Args&&... args) {
     using detail_fn::CustomNode;
-    auto node = detail::Ref<CustomNode>::adopt(new CustomNode(detail_fn::demangle(typeid(X).name()), [](AutogradContext* c, variable_list g) { return X::backward(c, std::move(g)); }));
+    auto node = detail::Ref<CustomNode>::adopt(new CustomNode(
+        detail_fn::demangle(typeid(X).name()),
+        [](AutogradContext* c, variable_list g) { return X::backward(c, std::move(g)); }));
     variable_list inputs;
     size_t position = 0;
     (collect(args, inputs, node->tensor_positions_, position++), ...);
@@ -292,17 +312,22 @@ struct Function {
     variable_list outputs;
     {
       const AutoGradMode off(false);
-      if constexpr (std::is_same_v<Result, Tensor>) outputs.push_back(X::forward(&node->context, std::forward<Args>(args)...));
-      else outputs = X::forward(&node->context, std::forward<Args>(args)...);
+      if constexpr (std::is_same_v<Result, Tensor>)
+        outputs.push_back(X::forward(&node->context, std::forward<Args>(args)...));
+      else
+        outputs = X::forward(&node->context, std::forward<Args>(args)...);
     }
     outputs = detail_fn::wrap_outputs(node, inputs, std::move(outputs), needs);
-    if constexpr (std::is_same_v<Result, Tensor>) return outputs[0];
-    else return outputs;
+    if constexpr (std::is_same_v<Result, Tensor>)
+      return outputs[0];
+    else
+      return outputs;
   }
 
  private:
   template <class A>
-  static void collect(const A& a, variable_list& inputs, std::vector<size_t>& positions, size_t position) {
+  static void collect(const A& a, variable_list& inputs, std::vector<size_t>& positions,
+                      size_t position) {
     if constexpr (std::is_same_v<std::decay_t<A>, Tensor>) {
       inputs.push_back(a);
       positions.push_back(position);

@@ -8,6 +8,7 @@ namespace pellucid {
 /// Whether sizes and all elements are equal; NaN equals nothing.
 PELLUCID_API bool equal(const Tensor& self, const Tensor& other);
 /// Whether isclose holds for every element.
-PELLUCID_API bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05, double atol = 1e-08, bool equal_nan = false);
+PELLUCID_API bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05,
+                           double atol = 1e-08, bool equal_nan = false);
 
 }  // namespace pellucid

@@ -1,5 +1,5 @@
-// Tensors from C++ values and from the program's own memory, and the random generator's seed. The other creation
-// functions (zeros, arange, randn…) are ops.
+// Tensors from C++ values and from the program's own memory, and the random generator's seed. The
+// other creation functions (zeros, arange, randn…) are ops.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,21 @@ namespace pellucid {
 namespace detail {
 
 template <class T>
-concept Element = requires { DTypeOf<T>::value; };
+concept Element = requires {
+  DTypeOf<T>::value;
+};
 
 /// A number, a list of numbers, or nested braces of them, on the way to becoming a tensor.
 class PELLUCID_API TensorDataContainer {
  public:
-  template <Element T>
-  TensorDataContainer(T value) : dtype_(dtype_of<T>), scalar_(value) {}
+  template <Element T> TensorDataContainer(T value) : dtype_(dtype_of<T>), scalar_(value) {}
   TensorDataContainer(std::initializer_list<TensorDataContainer> list);
   template <Element T>
-  TensorDataContainer(ArrayRef<T> values) : TensorDataContainer(values.data(), values.size(), dtype_of<T>) {}
+  TensorDataContainer(ArrayRef<T> values)
+      : TensorDataContainer(values.data(), values.size(), dtype_of<T>) {}
   template <Element T>
-    requires(!std::is_same_v<T, bool>)
-  TensorDataContainer(const std::vector<T>& values) : TensorDataContainer(values.data(), values.size(), dtype_of<T>) {}
+  requires(!std::is_same_v<T, bool>) TensorDataContainer(const std::vector<T>& values)
+      : TensorDataContainer(values.data(), values.size(), dtype_of<T>) {}
   TensorDataContainer(const std::vector<bool>& values);
 
   Tensor to_tensor(TensorOptions options) const;
@@ -42,15 +44,21 @@ class PELLUCID_API TensorDataContainer {
 
 }  // namespace detail
 
-/// A tensor of the given values: tensor(1.5), tensor({1, 2}), tensor({{1.0, 2.0}, {3.0, 4.0}}), tensor(vector).
-/// Without a dtype in the options floats get the default dtype and integers int64.
-inline Tensor tensor(const detail::TensorDataContainer& data, const TensorOptions& options = {}) { return data.to_tensor(options); }
+/// A tensor of the given values: tensor(1.5), tensor({1, 2}), tensor({{1.0, 2.0}, {3.0, 4.0}}),
+/// tensor(vector). Without a dtype in the options floats get the default dtype and integers int64.
+inline Tensor tensor(const detail::TensorDataContainer& data, const TensorOptions& options = {}) {
+  return data.to_tensor(options);
+}
 
-/// A tensor over memory of the program, which must live as long as the tensor; `deleter`, if given, is called after that.
-PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, std::function<void(void*)> deleter,
+/// A tensor over memory of the program, which must live as long as the tensor; `deleter`, if given,
+/// is called after that.
+PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                              std::function<void(void*)> deleter,
                               const TensorOptions& options = {});
-PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter, const TensorOptions& options = {});
-PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {});
+PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter,
+                              const TensorOptions& options = {});
+PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                              const TensorOptions& options = {});
 PELLUCID_API Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {});
 
 /// Starts the stream of random numbers of `seed` from its beginning.

@@ -14,21 +14,36 @@
 namespace pellucid {
 
 /// An element type. The order is PyTorch's, so that a saved number means the same.
-enum class DType : uint8_t { UInt8, Int8, Int16, Int32, Int64, Float16, Float32, Float64, Bool, BFloat16 };
+enum class DType : uint8_t {
+  UInt8,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  Float16,
+  Float32,
+  Float64,
+  Bool,
+  BFloat16
+};
 using ScalarType = DType;
 inline constexpr int kDTypeCount = 10;
 
 inline constexpr DType kUInt8 = DType::UInt8, kByte = kUInt8, kInt8 = DType::Int8, kChar = kInt8,
                        kInt16 = DType::Int16, kShort = kInt16, kInt32 = DType::Int32, kInt = kInt32,
-                       kInt64 = DType::Int64, kLong = kInt64, kFloat16 = DType::Float16, kHalf = kFloat16,
-                       kFloat32 = DType::Float32, kFloat = kFloat32, kFloat64 = DType::Float64,
-                       kDouble = kFloat64, kBool = DType::Bool, kBFloat16 = DType::BFloat16;
+                       kInt64 = DType::Int64, kLong = kInt64, kFloat16 = DType::Float16,
+                       kHalf = kFloat16, kFloat32 = DType::Float32, kFloat = kFloat32,
+                       kFloat64 = DType::Float64, kDouble = kFloat64, kBool = DType::Bool,
+                       kBFloat16 = DType::BFloat16;
 
 /// IEEE binary16, for storage.
 struct Half {
   uint16_t bits = 0;
   constexpr Half() = default;
-  Half(float v) { const _Float16 h = static_cast<_Float16>(v); bits = std::bit_cast<uint16_t>(h); }
+  Half(float v) {
+    const _Float16 h = static_cast<_Float16>(v);
+    bits = std::bit_cast<uint16_t>(h);
+  }
   operator float() const { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
 };
 
@@ -38,10 +53,13 @@ struct BFloat16 {
   constexpr BFloat16() = default;
   constexpr BFloat16(float v) {
     const uint32_t u = std::bit_cast<uint32_t>(v);
-    bits = (u & 0x7fffffffu) > 0x7f800000u ? static_cast<uint16_t>((u >> 16) | 0x40u)
-                                           : static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    bits = (u & 0x7fffffffu) > 0x7f800000u
+               ? static_cast<uint16_t>((u >> 16) | 0x40u)
+               : static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
   }
-  constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 };
 
 /// Bytes of one element.
@@ -56,7 +74,9 @@ constexpr bool is_floating(DType t) {
 }
 constexpr bool isFloatingType(DType t) { return is_floating(t); }
 /// Integers, and bool too when `with_bool`.
-constexpr bool is_integral(DType t, bool with_bool) { return !is_floating(t) && (with_bool || t != kBool); }
+constexpr bool is_integral(DType t, bool with_bool) {
+  return !is_floating(t) && (with_bool || t != kBool);
+}
 constexpr bool isIntegralType(DType t, bool with_bool) { return is_integral(t, with_bool); }
 constexpr bool is_reduced_float(DType t) { return t == kFloat16 || t == kBFloat16; }
 
@@ -66,7 +86,8 @@ PELLUCID_API std::string_view name_of(DType t);
 PELLUCID_API std::string_view toString(DType t);
 /// The dtype named "float32", "float", "long"…; throws TypeError for an unknown name.
 PELLUCID_API DType dtype_from_name(std::string_view name);
-/// The type that holds both, by PyTorch's table; categories of 0-dim tensors are handled by result_type.
+/// The type that holds both, by PyTorch's table; categories of 0-dim tensors are handled by
+/// result_type.
 PELLUCID_API DType promote_types(DType a, DType b);
 /// Whether a result of type `from` may be written into a tensor of type `to` by an in-place op.
 constexpr bool can_cast(DType from, DType to) {
@@ -89,28 +110,37 @@ template <> struct DTypeOf<BFloat16> { static constexpr DType value = kBFloat16;
 /// The DType of a C++ type.
 template <class T> inline constexpr DType dtype_of = DTypeOf<std::remove_cv_t<T>>::value;
 
-/// Calls f with a value-initialised object of the C++ type behind t: visit(t, [&](auto v) { using T = decltype(v); … }).
-template <class F>
-decltype(auto) visit(DType t, F&& f) {
+/// Calls f with a value-initialised object of the C++ type behind t: visit(t, [&](auto v) { using T
+/// = decltype(v); … }).
+template <class F> decltype(auto) visit(DType t, F&& f) {
   switch (t) {
-    case kUInt8: return f(uint8_t{});
-    case kInt8: return f(int8_t{});
-    case kInt16: return f(int16_t{});
-    case kInt32: return f(int32_t{});
-    case kInt64: return f(int64_t{});
-    case kFloat16: return f(Half{});
-    case kFloat32: return f(float{});
-    case kFloat64: return f(double{});
-    case kBool: return f(bool{});
-    case kBFloat16: return f(BFloat16{});
+    case kUInt8:
+      return f(uint8_t{});
+    case kInt8:
+      return f(int8_t{});
+    case kInt16:
+      return f(int16_t{});
+    case kInt32:
+      return f(int32_t{});
+    case kInt64:
+      return f(int64_t{});
+    case kFloat16:
+      return f(Half{});
+    case kFloat32:
+      return f(float{});
+    case kFloat64:
+      return f(double{});
+    case kBool:
+      return f(bool{});
+    case kBFloat16:
+      return f(BFloat16{});
   }
   __builtin_unreachable();
 }
 
 }  // namespace pellucid
 
-template <>
-struct fmt::formatter<pellucid::DType> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::DType> : fmt::formatter<std::string_view> {
   auto format(pellucid::DType t, format_context& ctx) const {
     return fmt::formatter<std::string_view>::format(pellucid::name_of(t), ctx);
   }

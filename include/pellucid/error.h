@@ -1,6 +1,6 @@
 // Typed errors and the two checks that raise them.
-// PELLUCID_CHECK is for a user's mistake, PELLUCID_ASSERT for ours. A message names the op, what was
-// required, what was found, all shapes or dtypes, and what to try.
+// PELLUCID_CHECK is for a user's mistake, PELLUCID_ASSERT for ours. A message names the op, what
+// was required, what was found, all shapes or dtypes, and what to try.
 #pragma once
 
 #include <fmt/core.h>
@@ -22,37 +22,68 @@ class PELLUCID_API Error : public std::runtime_error {
 };
 
 /// Sizes, numbers of dimensions or layouts that do not fit together.
-class PELLUCID_API ShapeError : public Error { public: using Error::Error; };
+class PELLUCID_API ShapeError : public Error {
+ public:
+  using Error::Error;
+};
 /// A dtype or an argument type that the op does not take.
-class PELLUCID_API TypeError : public Error { public: using Error::Error; };
+class PELLUCID_API TypeError : public Error {
+ public:
+  using Error::Error;
+};
 /// An index or a dimension out of range.
-class PELLUCID_API IndexError : public Error { public: using Error::Error; };
+class PELLUCID_API IndexError : public Error {
+ public:
+  using Error::Error;
+};
 /// An argument whose value is not allowed.
-class PELLUCID_API ValueError : public Error { public: using Error::Error; };
+class PELLUCID_API ValueError : public Error {
+ public:
+  using Error::Error;
+};
 /// Memory that the machine or the set limit does not have.
-class PELLUCID_API OutOfMemoryError : public Error { public: using Error::Error; };
+class PELLUCID_API OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+};
 /// Something that is not there (yet) for these arguments.
-class PELLUCID_API NotImplementedError : public Error { public: using Error::Error; };
+class PELLUCID_API NotImplementedError : public Error {
+ public:
+  using Error::Error;
+};
 /// A file that cannot be read or written.
-class PELLUCID_API IoError : public Error { public: using Error::Error; };
+class PELLUCID_API IoError : public Error {
+ public:
+  using Error::Error;
+};
 /// A misuse of the autograd graph: freed buffers, changed saved tensors, gradients of non-leaves.
-class PELLUCID_API AutogradError : public Error { public: using Error::Error; };
+class PELLUCID_API AutogradError : public Error {
+ public:
+  using Error::Error;
+};
 
 namespace detail {
 PELLUCID_API std::string format_message(fmt::string_view format, fmt::format_args args);
 [[noreturn]] PELLUCID_API void assertion_failed(const char* expression, const char* file, int line);
 
 template <class E, class... Args>
-[[noreturn, gnu::cold, gnu::noinline]] void raise(fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn, gnu::cold, gnu::noinline]] void raise(fmt::format_string<Args...> format,
+                                                  Args&&... args) {
   throw E(format_message(format, fmt::make_format_args(args...)));
 }
 }  // namespace detail
 }  // namespace pellucid
 
 /// Throws `type` with the formatted message unless `condition` holds.
-#define PELLUCID_CHECK(condition, type, ...) \
-  do { if (!(condition)) [[unlikely]] ::pellucid::detail::raise<type>(__VA_ARGS__); } while (false)
+#define PELLUCID_CHECK(condition, type, ...)        \
+  do {                                              \
+    if (!(condition)) [[unlikely]]                  \
+      ::pellucid::detail::raise<type>(__VA_ARGS__); \
+  } while (false)
 
 /// States an invariant of pellucid itself; a failure is a bug to report.
-#define PELLUCID_ASSERT(condition) \
-  do { if (!(condition)) [[unlikely]] ::pellucid::detail::assertion_failed(#condition, __FILE__, __LINE__); } while (false)
+#define PELLUCID_ASSERT(condition)                                          \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::pellucid::detail::assertion_failed(#condition, __FILE__, __LINE__); \
+  } while (false)

@@ -1,5 +1,5 @@
-// What may stand between the brackets of an index: x.index({0, Slice(1, None, 2), "...", None, mask}).
-// The names are libtorch's; `using namespace pellucid::indexing` makes them short.
+// What may stand between the brackets of an index: x.index({0, Slice(1, None, 2), "...", None,
+// mask}). The names are libtorch's; `using namespace pellucid::indexing` makes them short.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,8 @@ inline constexpr EllipsisIndexType Ellipsis{};
 /// start:stop:step; each may be None. The step must be positive.
 class Slice final {
  public:
-  constexpr Slice(std::optional<int64_t> start = std::nullopt, std::optional<int64_t> stop = std::nullopt,
+  constexpr Slice(std::optional<int64_t> start = std::nullopt,
+                  std::optional<int64_t> stop = std::nullopt,
                   std::optional<int64_t> step = std::nullopt)
       : start_(start), stop_(stop), step_(step) {}
   constexpr std::optional<int64_t> start() const { return start_; }
@@ -31,7 +32,8 @@ class Slice final {
   std::optional<int64_t> start_, stop_, step_;
 };
 
-/// One entry of an index: None, Ellipsis or "...", an integer, a bool, a Slice or a tensor of integers or bools.
+/// One entry of an index: None, Ellipsis or "...", an integer, a bool, a Slice or a tensor of
+/// integers or bools.
 class PELLUCID_API TensorIndex final {
  public:
   TensorIndex(std::nullopt_t) : type_(TensorIndexType::None) {}
@@ -41,8 +43,8 @@ class PELLUCID_API TensorIndex final {
   TensorIndex(int integer) : TensorIndex(int64_t{integer}) {}
   TensorIndex(long long integer) : TensorIndex(static_cast<int64_t>(integer)) {}
   template <class T>
-    requires std::is_same_v<T, bool>
-  TensorIndex(T boolean) : integer_(boolean), type_(TensorIndexType::Boolean) {}
+  requires std::is_same_v<T, bool> TensorIndex(T boolean)
+      : integer_(boolean), type_(TensorIndexType::Boolean) {}
   TensorIndex(Slice slice) : slice_(slice), type_(TensorIndexType::Slice) {}
   TensorIndex(Tensor tensor) : tensor_(std::move(tensor)), type_(TensorIndexType::Tensor) {}
 

@@ -1,6 +1,6 @@
-// The op record and the only door. An operator is described once, in an OpDef; eager execution, autograd,
-// cost, pictures, tests and the command line are derived from it. A program registers its own records with
-// register_op and gets all of that too.
+// The op record and the only door. An operator is described once, in an OpDef; eager execution,
+// autograd, cost, pictures, tests and the command line are derived from it. A program registers its
+// own records with register_op and gets all of that too.
 #pragma once
 
 #include <array>
@@ -20,7 +20,16 @@ class Samples;
 struct Vjp;
 
 /// What an op does to its elements; drives fusion.
-enum class OpKind : uint8_t { Pointwise, Reduction, Contraction, View, Index, Random, Creation, Opaque };
+enum class OpKind : uint8_t {
+  Pointwise,
+  Reduction,
+  Contraction,
+  View,
+  Index,
+  Random,
+  Creation,
+  Opaque
+};
 
 /// FLOPs and the least bytes that must move.
 struct Cost {
@@ -30,19 +39,21 @@ struct Cost {
 
 /// What the vjp may read. Nothing else is kept alive until backward.
 struct Saved {
-  uint32_t inputs = 0;    ///< bit i: input i (a list input counts as one run of bits; see all_inputs)
-  uint32_t outputs = 0;   ///< bit i: output i
-  bool crossed = false;   ///< input i is kept only if another input needs a gradient (products)
+  uint32_t inputs = 0;  ///< bit i: input i (a list input counts as one run of bits; see all_inputs)
+  uint32_t outputs = 0;  ///< bit i: output i
+  uint32_t crossed = 0;  ///< bit i: input i is kept only if another kept input needs a gradient
   static constexpr uint32_t kAll = 0xffffffffu;
   static const Saved None, Inputs, Crossed, Output, InputsAndOutputs;
-  static constexpr Saved input(int i) { return {1u << i, 0, false}; }
-  static constexpr Saved output(int i) { return {0, 1u << i, false}; }
+  static constexpr Saved input(int i) { return {1u << i, 0, 0}; }
+  /// An input that only the gradients of the others read.
+  static constexpr Saved crossed_input(int i) { return {1u << i, 0, 1u << i}; }
+  static constexpr Saved output(int i) { return {0, 1u << i, 0}; }
   friend constexpr Saved operator|(Saved a, Saved b) {
-    return {a.inputs | b.inputs, a.outputs | b.outputs, a.crossed || b.crossed};
+    return {a.inputs | b.inputs, a.outputs | b.outputs, a.crossed | b.crossed};
   }
 };
-inline constexpr Saved Saved::None{}, Saved::Inputs{kAll, 0, false}, Saved::Crossed{kAll, 0, true},
-    Saved::Output{0, 1, false}, Saved::InputsAndOutputs{kAll, kAll, false};
+inline constexpr Saved Saved::None{}, Saved::Inputs{kAll, 0, 0}, Saved::Crossed{kAll, 0, kAll},
+    Saved::Output{0, 1, 0}, Saved::InputsAndOutputs{kAll, kAll, 0};
 
 /// The ONNX operator with the same meaning, if there is one.
 struct Onnx {
@@ -60,20 +71,27 @@ class Attr {
   constexpr Attr(int64_t v) : kind_(Kind::Int), int_(v) {}
   constexpr Attr(double v) : kind_(Kind::Float), float_(v) {}
   constexpr Attr(const pellucid::Scalar& v) : kind_(Kind::Scalar), scalar_(v) {}
-  constexpr Attr(IntArrayRef v) : kind_(Kind::Ints), size_(static_cast<uint32_t>(v.size())), ints_(v.data()) {}
-  constexpr Attr(std::string_view v) : kind_(Kind::Text), size_(static_cast<uint32_t>(v.size())), text_(v.data()) {}
+  constexpr Attr(IntArrayRef v)
+      : kind_(Kind::Ints), size_(static_cast<uint32_t>(v.size())), ints_(v.data()) {}
+  constexpr Attr(std::string_view v)
+      : kind_(Kind::Text), size_(static_cast<uint32_t>(v.size())), text_(v.data()) {}
   constexpr Attr(pellucid::DType v) : kind_(Kind::DType), int_(static_cast<int64_t>(v)) {}
   constexpr Attr(MemoryFormat v) : kind_(Kind::Format), int_(static_cast<int64_t>(v)) {}
-  template <class T>
-  constexpr Attr(const std::optional<T>& v) : int_(0) { if (v) *this = Attr(*v); }
-  constexpr Attr(OptionalIntArrayRef v) : int_(0) { if (v) *this = Attr(*v); }
+  template <class T> constexpr Attr(const std::optional<T>& v) : int_(0) {
+    if (v) *this = Attr(*v);
+  }
+  constexpr Attr(OptionalIntArrayRef v) : int_(0) {
+    if (v) *this = Attr(*v);
+  }
 
   Kind kind() const { return kind_; }
   bool has_value() const { return kind_ != Kind::None; }
   bool flag() const { return int_ != 0; }
   int64_t integer() const { return int_; }
   double number() const { return kind_ == Kind::Float ? float_ : scalar_.toDouble(); }
-  pellucid::Scalar scalar() const { return kind_ == Kind::Float ? pellucid::Scalar(float_) : scalar_; }
+  pellucid::Scalar scalar() const {
+    return kind_ == Kind::Float ? pellucid::Scalar(float_) : scalar_;
+  }
   IntArrayRef ints() const { return {ints_, size_}; }
   std::string_view text() const { return {text_, size_}; }
   pellucid::DType dtype() const { return static_cast<pellucid::DType>(int_); }
@@ -93,7 +111,8 @@ class Attr {
 using Attrs = std::span<const Attr>;
 using Inputs = std::span<const Tensor* const>;
 
-/// Reads a call's non-tensor arguments by their position among the non-tensor arguments of the schema.
+/// Reads a call's non-tensor arguments by their position among the non-tensor arguments of the
+/// schema.
 class AttrReader {
  public:
   explicit AttrReader(Attrs attrs) : attrs_(attrs) {}
@@ -107,13 +126,16 @@ class AttrReader {
   IntArrayRef ints(size_t i) const { return attrs_[i].ints(); }
   std::string_view text(size_t i) const { return attrs_[i].text(); }
   DType dtype(size_t i) const { return attrs_[i].dtype(); }
-  std::optional<DType> dtype_if(size_t i) const { return has_attr(i) ? std::optional(dtype(i)) : std::nullopt; }
+  std::optional<DType> dtype_if(size_t i) const {
+    return has_attr(i) ? std::optional(dtype(i)) : std::nullopt;
+  }
 
  protected:
   Attrs attrs_;
 };
 
-/// One call of an op on its way through the door: borrowed inputs and attributes, outputs made by infer.
+/// One call of an op on its way through the door: borrowed inputs and attributes, outputs made by
+/// infer.
 class PELLUCID_API Call : public AttrReader {
  public:
   static constexpr size_t kMaxOutputs = 4;
@@ -141,12 +163,14 @@ class PELLUCID_API Call : public AttrReader {
   // For cost and kernel
   size_t output_count() const { return output_count_; }
   const Tensor& out(size_t k = 0) const { return outputs_[k]; }
-  /// Whether output k will be read: hidden outputs (named with a leading underscore) only if a gradient may be asked for.
+  /// Whether output k will be read: hidden outputs (named with a leading underscore) only if a
+  /// gradient may be asked for.
   bool wants(size_t k) const;
   void set_output(size_t k, Tensor t) { outputs_[k] = std::move(t); }
   /// Whether output 0 is input 0 (the in-place form).
   bool in_place() const { return in_place_; }
-  /// The random numbers reserved at the door, for OpKind::Random: how many each call takes is fixed by shape.
+  /// The random numbers reserved at the door, for OpKind::Random: how many each call takes is fixed
+  /// by shape.
   uint64_t seed() const { return seed_; }
   uint64_t random_offset() const { return random_offset_; }
 
@@ -168,10 +192,10 @@ class PELLUCID_API Call : public AttrReader {
 struct PELLUCID_API Vjp : AttrReader {
   struct Source;
   Vjp(const Source& source, Attrs attrs, std::span<const Tensor> grads);
-  const Tensor& grad;              ///< the gradient of output 0 (defined unless the op has several outputs)
-  std::span<const Tensor> grads;   ///< of every output; undefined where none arrived
+  const Tensor& grad;  ///< the gradient of output 0 (defined unless the op has several outputs)
+  std::span<const Tensor> grads;  ///< of every output; undefined where none arrived
   size_t input_count() const;
-  bool needs(size_t i) const;      ///< whether input i wants a gradient
+  bool needs(size_t i) const;  ///< whether input i wants a gradient
   const Tensor& in(size_t i) const;
   bool has_in(size_t i) const;
   const Tensor& out(size_t k = 0) const;
@@ -194,21 +218,24 @@ struct OpInfo;
 
 /// One operator: the record from which everything else is derived.
 struct OpDef {
-  std::string_view schema;                     ///< "softmax(Tensor self, int dim) -> Tensor"
-  std::string_view doc;                        ///< one sentence with the formula
+  std::string_view schema;  ///< "softmax(Tensor self, int dim) -> Tensor"
+  std::string_view doc;     ///< one sentence with the formula
   OpKind kind = OpKind::Opaque;
-  void (*infer)(Call&) = nullptr;              ///< makes the outputs; errors that need no data are thrown here
+  void (*infer)(Call&) = nullptr;  ///< makes the outputs; errors that need no data are thrown here
   Cost (*cost)(const Call&) = nullptr;
-  void (*kernel)(Call&) = nullptr;             ///< or compose, never both; views have neither
-  Tensors (*compose)(const Call&) = nullptr;   ///< written with other ops
+  void (*kernel)(Call&) = nullptr;            ///< or compose, never both; views have neither
+  Tensors (*compose)(const Call&) = nullptr;  ///< written with other ops
   Saved saved = Saved::None;
-  Tensors (*vjp)(const Vjp&) = nullptr;        ///< written with ops, one result per input; no_gradient if there is none
+  Tensors (*vjp)(const Vjp&) =
+      nullptr;  ///< written with ops, one result per input; no_gradient if there is none
   Onnx onnx = {};
   void (*samples)(Samples&) = nullptr;
-  bool any_layout = false;                     ///< the kernel takes channels-last inputs as they are
-  bool writes_self = false;                    ///< the kernel may write output 0 where input 0 is (pointwise always may)
-  uint64_t (*random_count)(const Call&) = nullptr;  ///< OpKind::Random: how many Philox blocks of four numbers
-  mutable const OpInfo* info = nullptr;        ///< set by registration
+  bool any_layout = false;  ///< the kernel takes channels-last inputs as they are
+  bool writes_self =
+      false;  ///< the kernel may write output 0 where input 0 is (pointwise always may)
+  uint64_t (*random_count)(const Call&) =
+      nullptr;                           ///< OpKind::Random: how many Philox blocks of four numbers
+  mutable const OpInfo* info = nullptr;  ///< set by registration
 };
 
 /// The only door: infer, checks, tape, kernel, commit.
@@ -224,22 +251,24 @@ PELLUCID_API void register_op(const OpDef& op);
 PELLUCID_API std::vector<const OpDef*> all_ops();
 /// The records whose base name is `name` (its overloads), in the order of registration.
 PELLUCID_API std::vector<const OpDef*> find_ops(std::string_view name);
-/// Calls an op by name with arguments known at run time; resolves overloads and defaults as a Python call does.
+/// Calls an op by name with arguments known at run time; resolves overloads and defaults as a
+/// Python call does.
 PELLUCID_API std::vector<Value> invoke(std::string_view name, std::span<const Value> args,
                                        std::span<const NamedValue> kwargs = {});
 /// The same for one record; throws TypeError where the arguments do not fit its schema.
 PELLUCID_API std::vector<Value> invoke(const OpDef& op, std::span<const Value> args,
-                                       std::span<const NamedValue> kwargs = {}, bool in_place = false);
+                                       std::span<const NamedValue> kwargs = {},
+                                       bool in_place = false);
 
 /// One valid or failing call of an op.
 struct Sample {
   const OpDef* op = nullptr;
   std::vector<Value> args;
   std::vector<NamedValue> kwargs = {};
-  std::string error = {};           ///< for a failing call: text that the message contains
-  bool gradients = true;       ///< gradcheck applies (the function is smooth at these inputs)
-  bool large = false;          ///< the sample that benchmarks time
-  double tolerance = 0;        ///< widens the parity tolerance where the op's maths differs legitimately
+  std::string error = {};  ///< for a failing call: text that the message contains
+  bool gradients = true;   ///< gradcheck applies (the function is smooth at these inputs)
+  bool large = false;      ///< the sample that benchmarks time
+  double tolerance = 0;  ///< widens the parity tolerance where the op's maths differs legitimately
 };
 
 /// Collects an op's samples; the tests of the op are derived from them.
@@ -262,7 +291,8 @@ class PELLUCID_API Samples {
 };
 /// The samples of one record, with inputs from a fixed seed.
 PELLUCID_API Samples samples_of(const OpDef& op);
-/// `Samples` inputs are float64 drawn from a fixed seed: sample_randn({2, 3}), with a minimum distance from 0 if asked.
+/// `Samples` inputs are float64 drawn from a fixed seed: sample_randn({2, 3}), with a minimum
+/// distance from 0 if asked.
 PELLUCID_API Tensor sample_randn(IntArrayRef sizes, double away_from_zero = 0);
 /// Uniform in [low, high).
 PELLUCID_API Tensor sample_uniform(IntArrayRef sizes, double low, double high);
@@ -271,34 +301,48 @@ PELLUCID_API Tensor sample_ints(IntArrayRef sizes, int64_t low, int64_t high);
 
 // What the parsed schema says, for tools and tests.
 /// The type of one schema argument.
-enum class ArgType : uint8_t { Tensor, TensorList, Bool, Int, Float, Scalar, Ints, Text, DType, Format, Device };
+enum class ArgType : uint8_t {
+  Tensor,
+  TensorList,
+  Bool,
+  Int,
+  Float,
+  Scalar,
+  Ints,
+  Text,
+  DType,
+  Format,
+  Device
+};
 /// One argument of a schema.
 struct Arg {
   std::string name;
   ArgType type = ArgType::Tensor;
-  bool optional = false;       ///< `?`: None is allowed
-  bool scalar_too = false;     ///< `Tensor|Scalar`: a number is wrapped
+  bool optional = false;           ///< `?`: None is allowed
+  bool scalar_too = false;         ///< `Tensor|Scalar`: a number is wrapped
   bool optional_elements = false;  ///< `Tensor?[]`
   bool keyword_only = false;
-  bool mutated = false;        ///< `(a!)`
-  int fixed_length = 0;        ///< `int[2]`: a single int stands for all
+  bool mutated = false;  ///< `(a!)`
+  int fixed_length = 0;  ///< `int[2]`: a single int stands for all
   bool has_default = false;
   Value default_value;
 };
 /// A parsed schema.
 struct OpInfo {
-  std::string name;            ///< "add"
-  std::string overload;        ///< "" or "dim"
-  std::string node_name;       ///< "AddBackward0"
+  std::string name;       ///< "add"
+  std::string overload;   ///< "" or "dim"
+  std::string node_name;  ///< "AddBackward0"
   std::vector<Arg> args;
-  std::vector<std::string> output_names;  ///< "" where unnamed; a leading underscore marks a hidden output
+  std::vector<std::string>
+      output_names;  ///< "" where unnamed; a leading underscore marks a hidden output
   size_t visible_outputs = 1;
   bool output_list = false;    ///< "-> Tensor[]"
   bool has_in_place = false;   ///< "name[_](…)"
+  bool in_place_only = false;  ///< "name[_!](…)": there is no plain form
   bool is_view = false;        ///< "Tensor(a)"
   bool mutates = false;        ///< some argument is `(a!)`
   uint32_t id = 0;
-  int list_position = -1;      ///< which tensor argument is the list, or -1
+  int list_position = -1;  ///< which tensor argument is the list, or -1
   int tensor_args = 0;
 };
 /// Parses a schema; throws ValueError with the column of a mistake.

@@ -26,7 +26,8 @@ class Device {
   Device(const char* name) : Device(std::string_view(name)) {}
   Device(std::string_view name) {
     PELLUCID_CHECK(name == "cpu" || name == "cpu:0", ValueError,
-                   "Device: '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".", name);
+                   "Device: '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".",
+                   name);
   }
   constexpr DeviceType type() const { return kCPU; }
   constexpr int8_t index() const { return index_; }
@@ -48,13 +49,25 @@ class TensorOptions {
   constexpr TensorOptions(DeviceType) {}
   constexpr TensorOptions(Layout) {}
   constexpr TensorOptions(MemoryFormat f) : format_(f) {}
-  constexpr TensorOptions dtype(std::optional<DType> t) const { auto o = *this; o.dtype_ = t; return o; }
+  constexpr TensorOptions dtype(std::optional<DType> t) const {
+    auto o = *this;
+    o.dtype_ = t;
+    return o;
+  }
   constexpr TensorOptions device(Device) const { return *this; }
   constexpr TensorOptions device(DeviceType, int8_t = -1) const { return *this; }
   constexpr TensorOptions layout(Layout) const { return *this; }
   constexpr TensorOptions pinned_memory(bool) const { return *this; }
-  constexpr TensorOptions requires_grad(bool on) const { auto o = *this; o.requires_grad_ = on; return o; }
-  constexpr TensorOptions memory_format(MemoryFormat f) const { auto o = *this; o.format_ = f; return o; }
+  constexpr TensorOptions requires_grad(bool on) const {
+    auto o = *this;
+    o.requires_grad_ = on;
+    return o;
+  }
+  constexpr TensorOptions memory_format(MemoryFormat f) const {
+    auto o = *this;
+    o.format_ = f;
+    return o;
+  }
   constexpr bool has_dtype() const { return dtype_.has_value(); }
   constexpr std::optional<DType> dtype_opt() const { return dtype_; }
   constexpr bool requires_grad() const { return requires_grad_; }
@@ -70,7 +83,9 @@ class TensorOptions {
 
 inline constexpr TensorOptions dtype(DType t) { return TensorOptions(t); }
 inline constexpr TensorOptions device(Device d) { return TensorOptions(d); }
-inline constexpr TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
+inline constexpr TensorOptions requires_grad(bool on = true) {
+  return TensorOptions().requires_grad(on);
+}
 
 /// The dtype that floating creation functions use when none is given; float32 unless set.
 PELLUCID_API DType get_default_dtype();

@@ -16,8 +16,8 @@ class Scalar {
   constexpr Scalar() : Scalar(int64_t{0}) {}
   constexpr Scalar(bool v) : int_(v), kind_(Kind::Bool) {}
   template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  constexpr Scalar(T v) : int_(static_cast<int64_t>(v)), kind_(Kind::Int) {}
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) constexpr Scalar(T v)
+      : int_(static_cast<int64_t>(v)), kind_(Kind::Int) {}
   constexpr Scalar(double v) : float_(v), kind_(Kind::Float) {}
   constexpr Scalar(float v) : Scalar(static_cast<double>(v)) {}
   Scalar(Half v) : Scalar(static_cast<double>(static_cast<float>(v))) {}
@@ -33,12 +33,12 @@ class Scalar {
   constexpr DType type() const {
     return kind_ == Kind::Float ? kFloat64 : kind_ == Kind::Int ? kInt64 : kBool;
   }
-  template <class T>
-  constexpr T to() const {
+  template <class T> constexpr T to() const {
     if constexpr (std::is_same_v<T, bool>) {
       return kind_ == Kind::Float ? float_ != 0.0 : int_ != 0;
     } else if constexpr (std::is_integral_v<T>) {
-      return kind_ == Kind::Float ? static_cast<T>(static_cast<int64_t>(float_)) : static_cast<T>(int_);
+      return kind_ == Kind::Float ? static_cast<T>(static_cast<int64_t>(float_))
+                                  : static_cast<T>(int_);
     } else if constexpr (std::is_same_v<T, double>) {
       return kind_ == Kind::Float ? float_ : static_cast<double>(int_);
     } else {
@@ -51,10 +51,12 @@ class Scalar {
   constexpr int toInt() const { return static_cast<int>(to<int64_t>()); }
   constexpr bool toBool() const { return to<bool>(); }
   constexpr bool equal(Scalar o) const {
-    return kind_ == Kind::Float || o.kind_ == Kind::Float ? toDouble() == o.toDouble() : int_ == o.int_;
+    return kind_ == Kind::Float || o.kind_ == Kind::Float ? toDouble() == o.toDouble()
+                                                          : int_ == o.int_;
   }
   constexpr Scalar operator-() const {
-    return kind_ == Kind::Float ? Scalar(-float_) : Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
+    return kind_ == Kind::Float ? Scalar(-float_)
+                                : Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
   }
 
  private:
@@ -70,8 +72,7 @@ PELLUCID_API std::string to_string(const Scalar& value);
 
 }  // namespace pellucid
 
-template <>
-struct fmt::formatter<pellucid::Scalar> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::Scalar> : fmt::formatter<std::string_view> {
   auto format(const pellucid::Scalar& v, format_context& ctx) const {
     return fmt::formatter<std::string_view>::format(pellucid::to_string(v), ctx);
   }

@@ -30,8 +30,7 @@ class TensorIndex;
 }
 
 /// A strided view of T elements with N dimensions, for loops over raw values.
-template <class T, size_t N>
-class TensorAccessor {
+template <class T, size_t N> class TensorAccessor {
  public:
   TensorAccessor(T* data, const int64_t* sizes, const int64_t* strides)
       : data_(data), sizes_(sizes), strides_(strides) {}
@@ -39,8 +38,10 @@ class TensorAccessor {
   int64_t stride(int64_t i) const { return strides_[i]; }
   T* data() const { return data_; }
   decltype(auto) operator[](int64_t i) const {
-    if constexpr (N == 1) return data_[i * strides_[0]];
-    else return TensorAccessor<T, N - 1>(data_ + i * strides_[0], sizes_ + 1, strides_ + 1);
+    if constexpr (N == 1)
+      return data_[i * strides_[0]];
+    else
+      return TensorAccessor<T, N - 1>(data_ + i * strides_[0], sizes_ + 1, strides_ + 1);
   }
 
  private:
@@ -61,7 +62,10 @@ class PELLUCID_API Tensor {
   int64_t dim() const { return static_cast<int64_t>(impl().sizes.size()); }
   int64_t ndimension() const { return dim(); }
   IntArrayRef sizes() const { return impl().sizes; }
-  IntArrayRef strides() const { expose(); return impl().strides; }
+  IntArrayRef strides() const {
+    expose();
+    return impl().strides;
+  }
   int64_t size(int64_t d) const;
   int64_t stride(int64_t d) const;
   int64_t numel() const { return impl().numel; }
@@ -70,29 +74,48 @@ class PELLUCID_API Tensor {
   int64_t element_size() const { return pellucid::element_size(dtype()); }
   int64_t itemsize() const { return element_size(); }
   size_t nbytes() const { return static_cast<size_t>(numel() * element_size()); }
-  int64_t storage_offset() const { expose(); return impl().offset; }
+  int64_t storage_offset() const {
+    expose();
+    return impl().offset;
+  }
   Device device() const { return {}; }
   TensorOptions options() const { return TensorOptions(dtype()); }
   bool is_floating_point() const { return is_floating(dtype()); }
   bool is_cpu() const { return true; }
   bool is_cuda() const { return false; }
   bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
+  /// Whether sizes and all elements are equal; NaN equals nothing.
+  bool equal(const Tensor& other) const;
+  /// Whether isclose holds for every element.
+  bool allclose(const Tensor& other, double rtol = 1e-05, double atol = 1e-08,
+                bool equal_nan = false) const;
   bool is_same(const Tensor& o) const { return impl_ == o.impl_; }
-  bool is_alias_of(const Tensor& o) const { return impl().storage && impl().storage == o.impl().storage; }
+  bool is_alias_of(const Tensor& o) const {
+    return impl().storage && impl().storage == o.impl().storage;
+  }
   /// Whether values exist (false for a tensor that only has sizes).
   bool has_storage() const { return static_cast<bool>(impl().storage); }
   uint32_t use_count() const { return impl_.use_count(); }
 
   // Data
   void* data_ptr() const;
-  const void* const_data_ptr() const { expose(); return raw_data(); }
-  template <class T> T* data_ptr() const { check_type(dtype_of<T>); return static_cast<T*>(data_ptr()); }
-  template <class T> const T* const_data_ptr() const { check_type(dtype_of<T>); return static_cast<const T*>(const_data_ptr()); }
+  const void* const_data_ptr() const {
+    expose();
+    return raw_data();
+  }
+  template <class T> T* data_ptr() const {
+    check_type(dtype_of<T>);
+    return static_cast<T*>(data_ptr());
+  }
+  template <class T> const T* const_data_ptr() const {
+    check_type(dtype_of<T>);
+    return static_cast<const T*>(const_data_ptr());
+  }
   template <class T> T* mutable_data_ptr() const { return data_ptr<T>(); }
-  template <class T, size_t N>
-  TensorAccessor<T, N> accessor() const {
+  template <class T, size_t N> TensorAccessor<T, N> accessor() const {
     PELLUCID_CHECK(dim() == static_cast<int64_t>(N), ShapeError,
-                   "accessor: the tensor has {} dimensions but {} were asked for (sizes {}).", dim(), N, sizes());
+                   "accessor: the tensor has {} dimensions but {} were asked for (sizes {}).",
+                   dim(), N, sizes());
     T* data = data_ptr<T>();
     return {data, impl().sizes.data(), impl().strides.data()};
   }
@@ -103,7 +126,10 @@ class PELLUCID_API Tensor {
   // Gradients
   bool requires_grad() const;
   const Tensor& requires_grad_(bool on = true) const;
-  Tensor& set_requires_grad(bool on) { requires_grad_(on); return *this; }
+  Tensor& set_requires_grad(bool on) {
+    requires_grad_(on);
+    return *this;
+  }
   bool is_leaf() const;
   /// The accumulated gradient; undefined until backward has reached this tensor.
   const Tensor& grad() const;
@@ -117,17 +143,22 @@ class PELLUCID_API Tensor {
   bool retains_grad() const;
   void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = std::nullopt,
                 bool create_graph = false, std::optional<TensorList> inputs = std::nullopt) const;
-  /// Calls `hook` with the gradient of this tensor when it is computed; what it returns, if defined, replaces it.
+  /// Calls `hook` with the gradient of this tensor when it is computed; what it returns, if
+  /// defined, replaces it.
   unsigned register_hook(std::function<Tensor(Tensor)> hook) const;
   template <class F>
-    requires std::is_void_v<std::invoke_result_t<F, Tensor>>
+  requires std::is_void_v<std::invoke_result_t<F, Tensor>>
   unsigned register_hook(F hook) const {
-    return register_hook(std::function<Tensor(Tensor)>([hook](Tensor g) { hook(g); return Tensor(); }));
+    return register_hook(std::function<Tensor(Tensor)>([hook](Tensor g) {
+      hook(g);
+      return Tensor();
+    }));
   }
   void remove_hook(unsigned position) const;
   /// Cuts this tensor from its history.
   const Tensor& detach_() const;
-  /// The same values without history and without the version counter of this tensor (PyTorch's .data).
+  /// The same values without history and without the version counter of this tensor (PyTorch's
+  /// .data).
   Tensor data() const;
   Tensor variable_data() const { return data(); }
   void set_data(const Tensor& other) const;
@@ -141,8 +172,11 @@ class PELLUCID_API Tensor {
   const Tensor& set_name(std::string name) const;
 
   // Conversions and copies that take options
-  Tensor to(DType dtype, bool non_blocking = false, bool copy = false, std::optional<MemoryFormat> format = std::nullopt) const;
-  Tensor to(Device, DType dtype, bool non_blocking = false, bool copy = false) const { return to(dtype, non_blocking, copy); }
+  Tensor to(DType dtype, bool non_blocking = false, bool copy = false,
+            std::optional<MemoryFormat> format = std::nullopt) const;
+  Tensor to(Device, DType dtype, bool non_blocking = false, bool copy = false) const {
+    return to(dtype, non_blocking, copy);
+  }
   Tensor to(Device, bool = false, bool = false) const { return *this; }
   Tensor to(DeviceType, bool = false, bool = false) const { return *this; }
   Tensor to(const TensorOptions& options, bool non_blocking = false, bool copy = false) const;
@@ -160,8 +194,10 @@ class PELLUCID_API Tensor {
   Tensor index(std::initializer_list<indexing::TensorIndex> indices) const;
   const Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Tensor& values) const;
   const Tensor& index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value) const;
-  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& values) const;
-  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value) const;
+  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices,
+                           const Tensor& values) const;
+  const Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices,
+                           const Scalar& value) const;
   Tensor operator[](int64_t i) const;
   Tensor operator[](const Tensor& index) const;
 
@@ -184,16 +220,25 @@ class PELLUCID_API Tensor {
 #include "pellucid/tensor_methods.inc"
 
   // For kernels and the core: no exposure of a layout that an op chose.
-  detail::TensorImpl& impl() const { check_defined(); return *impl_.get(); }
+  detail::TensorImpl& impl() const {
+    check_defined();
+    return *impl_.get();
+  }
   const detail::Ref<detail::TensorImpl>& impl_ref() const { return impl_; }
   void* raw_data() const { return impl().data(); }
   IntArrayRef raw_strides() const { return impl().strides; }
   template <class T> T* raw() const { return static_cast<T*>(impl().data()); }
   /// Makes a layout that an op chose visible as PyTorch's: rewrites the values row-major, in place.
-  void expose() const { if (impl().hidden_layout) [[unlikely]] make_exposed(); }
+  void expose() const {
+    if (impl().hidden_layout) [[unlikely]]
+      make_exposed();
+  }
 
  private:
-  void check_defined() const { if (!impl_) [[unlikely]] fail_undefined(); }
+  void check_defined() const {
+    if (!impl_) [[unlikely]]
+      fail_undefined();
+  }
   [[noreturn]] static void fail_undefined();
   void check_type(DType asked) const;
   void make_exposed() const;

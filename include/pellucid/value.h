@@ -1,4 +1,5 @@
-// Value: an argument or result whose type is known at run time, for calls by name (command line, Python, samples).
+// Value: an argument or result whose type is known at run time, for calls by name (command line,
+// Python, samples).
 #pragma once
 
 #include <string>
@@ -19,14 +20,15 @@ class PELLUCID_API Value {
   struct None {
     friend bool operator==(None, None) { return true; }
   };
-  using Variant = std::variant<None, bool, int64_t, double, std::string, DType, MemoryFormat, Tensor, Values>;
+  using Variant =
+      std::variant<None, bool, int64_t, double, std::string, DType, MemoryFormat, Tensor, Values>;
   Value() = default;
   Value(None) {}
   Value(std::nullopt_t) {}
   Value(bool v) : v_(v) {}
   template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Value(T v) : v_(static_cast<int64_t>(v)) {}
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Value(T v)
+      : v_(static_cast<int64_t>(v)) {}
   Value(double v) : v_(v) {}
   Value(const char* v) : v_(std::string(v)) {}
   Value(std::string v) : v_(std::move(v)) {}
@@ -36,9 +38,12 @@ class PELLUCID_API Value {
   Value(Tensor v) : v_(std::move(v)) {}
   Value(Values v) : v_(std::move(v)) {}
   Value(const Scalar& s) {
-    if (s.isBoolean()) v_ = s.toBool();
-    else if (s.isFloatingPoint()) v_ = s.toDouble();
-    else v_ = s.toLong();
+    if (s.isBoolean())
+      v_ = s.toBool();
+    else if (s.isFloatingPoint())
+      v_ = s.toDouble();
+    else
+      v_ = s.toLong();
   }
   /// A list of integers: ints({2, 3}).
   static Value ints(IntArrayRef v) { return Value(Values(v.begin(), v.end())); }
@@ -54,7 +59,8 @@ class PELLUCID_API Value {
   const Tensor& tensor() const;
   /// "int", "Tensor", "list of int"…, for messages.
   std::string type_name() const;
-  /// The value as source text: 2, 0.5, 'mean', float32, [1, 2], randn-like tensors as float32[2, 3].
+  /// The value as source text: 2, 0.5, 'mean', float32, [1, 2], randn-like tensors as float32[2,
+  /// 3].
   std::string repr() const;
 
  private:

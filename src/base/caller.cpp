@@ -27,7 +27,10 @@ Range own_code() {
             const ElfW(Phdr)& p = info->dlpi_phdr[i];
             if (p.p_type != PT_LOAD || !(p.p_flags & PF_X)) continue;
             const Range r{info->dlpi_addr + p.p_vaddr, info->dlpi_addr + p.p_vaddr + p.p_memsz};
-            if (r.contains(here)) { *static_cast<Range*>(out) = r; return 1; }
+            if (r.contains(here)) {
+              *static_cast<Range*>(out) = r;
+              return 1;
+            }
           }
           return 0;
         },
@@ -47,14 +50,18 @@ struct Frame {
 #if defined(__SANITIZE_ADDRESS__)
 __attribute__((no_sanitize("address")))
 #endif
-const void* caller_outside_library() {
+const void*
+caller_outside_library() {
   const Range own = own_code();
   const auto* frame = static_cast<const Frame*>(__builtin_frame_address(0));
   for (int depth = 0; depth < 256 && frame; ++depth) {
-    if (!own.contains(reinterpret_cast<uintptr_t>(frame->return_address))) return frame->return_address;
+    if (!own.contains(reinterpret_cast<uintptr_t>(frame->return_address)))
+      return frame->return_address;
     const Frame* next = frame->previous;
     // Frames of a stack lie above each other; anything else is not a frame of ours.
-    if (next <= frame || reinterpret_cast<uintptr_t>(next) - reinterpret_cast<uintptr_t>(frame) > (1u << 22)) return nullptr;
+    if (next <= frame ||
+        reinterpret_cast<uintptr_t>(next) - reinterpret_cast<uintptr_t>(frame) > (1u << 22))
+      return nullptr;
     frame = next;
   }
   return nullptr;
@@ -65,8 +72,10 @@ std::string source_line(const void* address) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   static char* debug_path = nullptr;
-  static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf, .find_debuginfo = dwfl_standard_find_debuginfo,
-                                           .section_address = nullptr, .debuginfo_path = &debug_path};
+  static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+                                           .find_debuginfo = dwfl_standard_find_debuginfo,
+                                           .section_address = nullptr,
+                                           .debuginfo_path = &debug_path};
   const std::unique_ptr<Dwfl, void (*)(Dwfl*)> dwfl(dwfl_begin(&callbacks), dwfl_end);
   if (!dwfl || dwfl_linux_proc_report(dwfl.get(), getpid()) != 0) return {};
   dwfl_report_end(dwfl.get(), nullptr, nullptr);

@@ -1,5 +1,6 @@
-// Which line of the program called into the library. No unwinding: the library is built with frame pointers, so
-// its own frames are walked to the first return address outside it. Names and lines are looked up afterwards.
+// Which line of the program called into the library. No unwinding: the library is built with frame
+// pointers, so its own frames are walked to the first return address outside it. Names and lines
+// are looked up afterwards.
 #pragma once
 
 #include <string>

@@ -25,8 +25,7 @@ PELLUCID_API bool in_parallel_region() noexcept;
 
 /// Calls f(b, e) on runs that cover [begin, end). Each run starts at a multiple of `grain` from
 /// begin; its length depends on the threads, so f must treat elements independently of each other.
-template <class F>
-void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
+template <class F> void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
   PELLUCID_ASSERT(grain >= 1);
   if (begin >= end) return;
   const int64_t chunks = (end - begin - 1) / grain + 1;
@@ -52,8 +51,7 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, F&& f) {
 
 /// Calls f(i) once for each chunk i in [0, chunks): for reductions, whose partial results are
 /// stored by chunk and combined in order.
-template <class F>
-void parallel_chunks(int64_t chunks, F&& f) {
+template <class F> void parallel_chunks(int64_t chunks, F&& f) {
   if (chunks <= 0) return;
   if (chunks == 1) {
     f(int64_t{0});

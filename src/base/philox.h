@@ -52,28 +52,15 @@ constexpr double uniform_double(uint32_t high, uint32_t low) {
 
 /// The maths of normal_pair from std::; a kernel passes its own, vectorised.
 struct StandardMath {
-  template <class T>
-  static T log(T x) {
-    return std::log(x);
-  }
-  template <class T>
-  static T sqrt(T x) {
-    return std::sqrt(x);
-  }
-  template <class T>
-  static T cos(T x) {
-    return std::cos(x);
-  }
-  template <class T>
-  static T sin(T x) {
-    return std::sin(x);
-  }
+  template <class T> static T log(T x) { return std::log(x); }
+  template <class T> static T sqrt(T x) { return std::sqrt(x); }
+  template <class T> static T cos(T x) { return std::cos(x); }
+  template <class T> static T sin(T x) { return std::sin(x); }
 };
 
 /// Two independent standard normals from two uniforms in [0, 1), by Box and Muller. 1 - u1 is exact
 /// and above 0, so the logarithm is finite: |z| <= 5.8 in float, 8.6 in double.
-template <class Math = StandardMath, class T>
-inline std::array<T, 2> normal_pair(T u1, T u2) {
+template <class Math = StandardMath, class T> inline std::array<T, 2> normal_pair(T u1, T u2) {
   const T radius = Math::sqrt(T(-2) * Math::log(T(1) - u1));
   const T angle = T(2) * std::numbers::pi_v<T> * u2;
   return {radius * Math::cos(angle), radius * Math::sin(angle)};

@@ -48,9 +48,12 @@ Tensor wrapped_number(const Scalar& value) {
   auto impl = detail::new_impl(t, {});
   impl->storage = detail::new_storage(8);
   impl->wrapped_number = true;
-  if (t == kFloat64) *static_cast<double*>(impl->data()) = value.toDouble();
-  else if (t == kInt64) *static_cast<int64_t*>(impl->data()) = value.toLong();
-  else *static_cast<bool*>(impl->data()) = value.toBool();
+  if (t == kFloat64)
+    *static_cast<double*>(impl->data()) = value.toDouble();
+  else if (t == kInt64)
+    *static_cast<int64_t*>(impl->data()) = value.toLong();
+  else
+    *static_cast<bool*>(impl->data()) = value.toBool();
   return Tensor(std::move(impl));
 }
 
@@ -64,7 +67,8 @@ struct Door {
 
   static void begin(Call& c) {
     info_of(c.op_);
-    c.recording_ = c.op_.vjp != no_gradient && autograd::GradMode::is_enabled() && any_requires_grad(c);
+    c.recording_ =
+        c.op_.vjp != no_gradient && autograd::GradMode::is_enabled() && any_requires_grad(c);
     if (!c.op_.any_layout)
       for (const Tensor* t : c.inputs_)
         if (t->defined()) t->expose();
@@ -87,8 +91,10 @@ struct Door {
         impl.inference = source.inference;
       } else if (!impl.storage) {
         int64_t bytes = 0;
-        PELLUCID_CHECK(!__builtin_mul_overflow(impl.numel, element_size(impl.dtype), &bytes), OutOfMemoryError,
-                       "{}: a result of sizes {} and dtype {} would pass 2^63 bytes.", c.name(), impl.sizes, impl.dtype);
+        PELLUCID_CHECK(!__builtin_mul_overflow(impl.numel, element_size(impl.dtype), &bytes),
+                       OutOfMemoryError,
+                       "{}: a result of sizes {} and dtype {} would pass 2^63 bytes.", c.name(),
+                       impl.sizes, impl.dtype);
         impl.storage = detail::new_storage(static_cast<size_t>(bytes));
       }
     }
@@ -103,8 +109,10 @@ struct Door {
       if (a.type != ArgType::Tensor && a.type != ArgType::TensorList) continue;
       for (size_t n = a.type == ArgType::TensorList ? list_length : 1; n > 0; --n, ++i) {
         if (!a.mutated || !c.has_in(i)) continue;
-        if (after) c.in(i).impl().bump_version();
-        else tape::check_in_place(c.in(i), info.name, c.recording_);
+        if (after)
+          c.in(i).impl().bump_version();
+        else
+          tape::check_in_place(c.in(i), info.name, c.recording_);
       }
     }
   }
@@ -125,8 +133,10 @@ struct Door {
     node.saved_outputs_.reserve(c.output_count_);
     for (size_t k = 0; k < c.output_count_; ++k) {
       const bool listed = saved.outputs == Saved::kAll || (saved.outputs >> k & 1);
-      if (listed && c.outputs_[k].defined()) node.saved_outputs_.emplace_back(c.outputs_[k], true);
-      else node.saved_outputs_.emplace_back();
+      if (listed && c.outputs_[k].defined())
+        node.saved_outputs_.emplace_back(c.outputs_[k], autograd::SavedVariable::Role::Output);
+      else
+        node.saved_outputs_.emplace_back();
     }
   }
 
@@ -134,14 +144,18 @@ struct Door {
     if (c.view_mask_ && c.op_.vjp != no_gradient) link_views(c);  // a detached tensor has no base
     if (autograd::InferenceMode::is_enabled())
       for (size_t k = 0; k < c.output_count_; ++k)
-        if (c.outputs_[k].defined() && !(c.view_mask_ >> k & 1)) c.outputs_[k].impl().inference = true;
+        if (c.outputs_[k].defined() && !(c.view_mask_ >> k & 1))
+          c.outputs_[k].impl().inference = true;
     if (!node) return;
     node->seed_ = c.seed_;
     node->random_offset_ = c.random_offset_;
     node->outputs_.reserve(c.output_count_);
     for (size_t k = 0; k < c.output_count_; ++k) {
       const Tensor& t = c.outputs_[k];
-      if (!t.defined()) { node->outputs_.emplace_back(); continue; }
+      if (!t.defined()) {
+        node->outputs_.emplace_back();
+        continue;
+      }
       node->add_output(t);
       if (is_floating(t.dtype())) tape::set_history(t, node, static_cast<uint32_t>(k));
     }
@@ -161,36 +175,55 @@ struct Door {
     commit(c, std::move(node));
   }
 
-  // Two views of one storage that are not the same view: writing one may change what is still to be read.
+  // Two views of one storage that are not the same view: writing one may change what is still to be
+  // read.
   static bool overlaps_other_input(const Call& c) {
     const detail::TensorImpl& self = c.in(0).impl();
     for (size_t i = 1; i < c.inputs_.size(); ++i) {
       if (!c.has_in(i)) continue;
       const detail::TensorImpl& t = c.in(i).impl();
       if (t.storage != self.storage || t.numel == 0) continue;
-      if (!(t.offset == self.offset && t.sizes == self.sizes && t.strides == self.strides && t.dtype == self.dtype)) return true;
+      if (!(t.offset == self.offset && t.sizes == self.sizes && t.strides == self.strides &&
+            t.dtype == self.dtype))
+        return true;
     }
     return false;
   }
 
+  // transpose_ and its like: the tensor becomes the view, with the view's history.
+  static void become_view(const Tensor& self, const Tensor& view) {
+    detail::TensorImpl& impl = self.impl();
+    const detail::TensorImpl& other = view.impl();
+    impl.sizes = other.sizes;
+    impl.strides = other.strides;
+    impl.offset = other.offset;
+    impl.bump_version();
+    if (other.meta && other.meta->grad_fn)
+      tape::set_history(self, other.meta->grad_fn, other.meta->output_nr);
+  }
+
   static void run_in_place(Call& c) {
     const Tensor& self = c.in(0);
-    PELLUCID_CHECK(self.defined(), ValueError, "{}_: the tensor to be changed is undefined.", info_of(c.op_).name);
+    PELLUCID_CHECK(self.defined(), ValueError, "{}_: the tensor to be changed is undefined.",
+                   info_of(c.op_).name);
     c.in_place_ = true;
     begin(c);
     tape::check_in_place(self, info_of(c.op_).name, c.recording_);
     c.op_.infer(c);
     const Tensor result = c.outputs_[0];
     PELLUCID_CHECK(result.sizes() == self.sizes(), ShapeError,
-                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place op cannot change sizes.",
+                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place "
+                   "op cannot change sizes.",
                    c.name(), result.sizes(), self.sizes());
     PELLUCID_CHECK(can_cast(result.dtype(), self.dtype()), TypeError,
-                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use the form without '_'.",
+                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use "
+                   "the form without '_'.",
                    c.name(), result.dtype(), self.dtype());
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
     if (c.recording_) node = tape::prepare(c, true);
-    const bool direct = (c.op_.kind == OpKind::Pointwise || c.op_.writes_self) && !overlaps_other_input(c) &&
+    const bool direct = (c.op_.kind == OpKind::Pointwise || c.op_.writes_self) &&
+                        !overlaps_other_input(c) &&
                         (c.op_.kind == OpKind::Pointwise || result.dtype() == self.dtype());
     if (direct) {
       c.outputs_[0] = self;
@@ -202,7 +235,8 @@ struct Door {
       c.op_.kernel(c);
       const detail::TensorImpl& from = c.outputs_[0].impl();
       const detail::TensorImpl& to = self.impl();
-      kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(), from.dtype, from.strides.data());
+      kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(),
+                            from.dtype, from.strides.data());
     }
     self.impl().bump_version();
     if (!node) return;
@@ -242,16 +276,25 @@ Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
 }
 
 void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
+  if (info_of(op).is_view) {
+    PELLUCID_CHECK(inputs[0]->defined(), ValueError, "{}_: the tensor to be changed is undefined.",
+                   info_of(op).name);
+    tape::check_leaf(*inputs[0], info_of(op).name);
+    Door::become_view(*inputs[0], call1(op, inputs, attrs));
+    return;
+  }
   Call c(op, inputs, attrs);
   if (op.compose) {
     tape::check_in_place(*inputs[0], info_of(op).name, false);
     const Tensors results = op.compose(c);
     const Tensor& self = *inputs[0];
     PELLUCID_CHECK(results[0].sizes() == self.sizes(), ShapeError,
-                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place op cannot change sizes.",
+                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place "
+                   "op cannot change sizes.",
                    c.name(), results[0].sizes(), self.sizes());
     PELLUCID_CHECK(can_cast(results[0].dtype(), self.dtype()), TypeError,
-                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use the form without '_'.",
+                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use "
+                   "the form without '_'.",
                    c.name(), results[0].dtype(), self.dtype());
     self.copy_(results[0]);
     return;

@@ -1,5 +1,6 @@
-// Gradient checkpointing. In the first run nothing that backward needs is kept, only its number; when backward
-// asks for one, the function runs again with the same random numbers and all are there.
+// Gradient checkpointing. In the first run nothing that backward needs is kept, only its number;
+// when backward asks for one, the function runs again with the same random numbers and all are
+// there.
 #include <vector>
 
 #include "base/random.h"
@@ -13,7 +14,7 @@ struct Frame {
   variable_list inputs;
   PhiloxRange random;
   bool preserve_rng = true;
-  size_t count = 0;                // saved in the first run
+  size_t count = 0;  // saved in the first run
   std::vector<Tensor> recomputed;
   size_t handed_out = 0;
 
@@ -23,26 +24,36 @@ struct Frame {
     struct Restore {
       PhiloxRange state;
       bool on;
-      ~Restore() { if (on) default_generator().set_state(state); }
+      ~Restore() {
+        if (on) default_generator().set_state(state);
+      }
     } const restore{now, preserve_rng};
     recomputed.clear();
     {
-      const SavedTensorsHooks collect([this](const Tensor& t) -> std::any { recomputed.push_back(t); return recomputed.size() - 1; },
-                                      [](const std::any&) -> Tensor { return {}; });
+      const SavedTensorsHooks collect(
+          [this](const Tensor& t) -> std::any {
+            recomputed.push_back(t);
+            return recomputed.size() - 1;
+          },
+          [](const std::any&) -> Tensor { return {}; });
       const AutoGradMode on(true);
       variable_list again;
-      for (const Tensor& t : inputs) again.push_back(t.defined() && t.requires_grad() ? t.detach().requires_grad_() : t);
+      for (const Tensor& t : inputs)
+        again.push_back(t.defined() && t.requires_grad() ? t.detach().requires_grad_() : t);
       f(again);
     }
     PELLUCID_CHECK(recomputed.size() == count, AutogradError,
-                   "checkpoint: the function saved {} tensors when it ran first and {} when it ran again; it must do "
-                   "the same both times.", count, recomputed.size());
+                   "checkpoint: the function saved {} tensors when it ran first and {} when it ran "
+                   "again; it must do "
+                   "the same both times.",
+                   count, recomputed.size());
   }
 };
 
 }  // namespace
 
-variable_list checkpoint(std::function<variable_list(const variable_list&)> f, const variable_list& inputs, bool preserve_rng_state) {
+variable_list checkpoint(std::function<variable_list(const variable_list&)> f,
+                         const variable_list& inputs, bool preserve_rng_state) {
   auto frame = std::make_shared<Frame>();
   frame->f = f;
   frame->inputs = inputs;
@@ -61,7 +72,8 @@ variable_list checkpoint(std::function<variable_list(const variable_list&)> f, c
 }
 
 Tensor checkpoint(std::function<Tensor(const Tensor&)> f, const Tensor& input) {
-  return checkpoint([f = std::move(f)](const variable_list& in) { return variable_list{f(in[0])}; }, {input})[0];
+  return checkpoint([f = std::move(f)](const variable_list& in) { return variable_list{f(in[0])}; },
+                    {input})[0];
 }
 
 }  // namespace pellucid::autograd

@@ -1,6 +1,6 @@
-// Backward. Every node carries a number that grows with its creation, and an edge always leads to an older
-// node; so taking the newest pending node first visits each node after all that feed it, with no counting of
-// dependencies. Nothing recurses: not the walk, not the destruction of a graph.
+// Backward. Every node carries a number that grows with its creation, and an edge always leads to
+// an older node; so taking the newest pending node first visits each node after all that feed it,
+// with no counting of dependencies. Nothing recurses: not the walk, not the destruction of a graph.
 #include "core/engine.h"
 
 #include <algorithm>
@@ -111,8 +111,10 @@ struct GraphTask {
   }
 
   void release(Node* n) {
-    if (n->task.load(std::memory_order_relaxed) == this) n->task.store(nullptr, std::memory_order_release);
-    else contested.erase(n);
+    if (n->task.load(std::memory_order_relaxed) == this)
+      n->task.store(nullptr, std::memory_order_release);
+    else
+      contested.erase(n);
   }
 
   Slot& slot_of(const NodeRef& node) {
@@ -121,11 +123,18 @@ struct GraphTask {
     const auto it = contested.find(n);
     if (it != contested.end()) return slots[it->second];
     uint32_t index;
-    if (!free_slots.empty()) { index = free_slots.back(); free_slots.pop_back(); }
-    else { index = static_cast<uint32_t>(slots.size()); slots.emplace_back(); }
+    if (!free_slots.empty()) {
+      index = free_slots.back();
+      free_slots.pop_back();
+    } else {
+      index = static_cast<uint32_t>(slots.size());
+      slots.emplace_back();
+    }
     GraphTask* nobody = nullptr;
-    if (n->task.compare_exchange_strong(nobody, this, std::memory_order_acq_rel)) n->task_slot = index;
-    else contested.emplace(n, index);
+    if (n->task.compare_exchange_strong(nobody, this, std::memory_order_acq_rel))
+      n->task_slot = index;
+    else
+      contested.emplace(n, index);
     Slot& s = slots[index];
     s.node = node;
     s.grads.resize(std::max<size_t>(n->outputs_.size(), 1));
@@ -143,7 +152,8 @@ struct GraphTask {
 
 bool edge_needed(const Edge& edge) {
   if (!edge.is_valid()) return false;
-  return !current_task || !current_task->filtered || current_task->needed.contains(edge.function.get());
+  return !current_task || !current_task->filtered ||
+         current_task->needed.contains(edge.function.get());
 }
 
 namespace {
@@ -151,15 +161,21 @@ namespace {
 // A gradient that nobody else can see and that may be added to in place.
 bool exclusively_owned(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed && !impl.base &&
-         (impl.is_contiguous() || impl.is_channels_last()) && !(impl.meta && impl.meta->grad_fn);
+  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed &&
+         !impl.base && (impl.is_contiguous() || impl.is_channels_last()) &&
+         !(impl.meta && impl.meta->grad_fn);
 }
 
 void accumulate_into(Tensor& sum, Tensor&& grad, bool create_graph) {
-  if (!sum.defined()) sum = std::move(grad);
-  else if (!create_graph && exclusively_owned(sum) && sum.dtype() == grad.dtype()) sum.add_(grad);
-  else if (!create_graph && exclusively_owned(grad) && sum.dtype() == grad.dtype()) { grad.add_(sum); sum = std::move(grad); }
-  else sum = sum.add(grad);
+  if (!sum.defined())
+    sum = std::move(grad);
+  else if (!create_graph && exclusively_owned(sum) && sum.dtype() == grad.dtype())
+    sum.add_(grad);
+  else if (!create_graph && exclusively_owned(grad) && sum.dtype() == grad.dtype()) {
+    grad.add_(sum);
+    sum = std::move(grad);
+  } else
+    sum = sum.add(grad);
 }
 
 void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
@@ -167,8 +183,10 @@ void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   const std::lock_guard lock(detail::accumulator_mutex(&leaf.impl()));
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   if (!meta.grad.defined()) {
-    if (GradMode::is_enabled()) meta.grad = std::move(grad);
-    else meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
+    if (GradMode::is_enabled())
+      meta.grad = std::move(grad);
+    else
+      meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
   } else if (GradMode::is_enabled()) {
     meta.grad = meta.grad.add(grad);
   } else {
@@ -176,11 +194,13 @@ void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   }
 }
 
-Tensor run_hook(const std::function<Tensor(Tensor)>& hook, const Tensor& grad, std::string_view where) {
+Tensor run_hook(const std::function<Tensor(Tensor)>& hook, const Tensor& grad,
+                std::string_view where) {
   Tensor replaced = hook(grad);
   if (!replaced.defined()) return grad;
   PELLUCID_CHECK(replaced.sizes() == grad.sizes(), ShapeError,
-                 "a hook on {} returned a gradient of sizes {} where {} were expected.", where, replaced.sizes(), grad.sizes());
+                 "a hook on {} returned a gradient of sizes {} where {} were expected.", where,
+                 replaced.sizes(), grad.sizes());
   return replaced;
 }
 
@@ -193,11 +213,16 @@ void check_for_nan(const Node& node, const variable_list& grads) {
     if (!bad.any().item<bool>()) continue;
     const Tensor where = nonzero(bad);
     std::vector<int64_t> index;
-    for (int64_t d = 0; d < g.dim(); ++d) index.push_back(where.select(0, 0).select(0, d).item<int64_t>());
+    for (int64_t d = 0; d < g.dim(); ++d)
+      index.push_back(where.select(0, 0).select(0, d).item<int64_t>());
     detail::raise<AutogradError>(
-        "{} returned NaN in the gradient of its input {} ({}), first at index {}. The forward call was {}. "
-        "Look for a division by zero, a log or sqrt of a value that is not positive, or an overflow there.",
-        node.name(), i, describe(g), IntArrayRef(index), node.forward_trace().empty() ? "recorded before anomaly mode was on" : node.forward_trace());
+        "{} returned NaN in the gradient of its input {} ({}), first at index {}. The forward call "
+        "was {}. "
+        "Look for a division by zero, a log or sqrt of a value that is not positive, or an "
+        "overflow there.",
+        node.name(), i, describe(g), IntArrayRef(index),
+        node.forward_trace().empty() ? "recorded before anomaly mode was on"
+                                     : node.forward_trace());
   }
 }
 
@@ -207,7 +232,8 @@ void GraphTask::add(const Edge& edge, Tensor grad) {
   const NodeRef& node = edge.function;
   if (node->is_accumulate() && !filtered) {
     const Tensor leaf = static_cast<AccumulateGrad&>(*node).variable_;
-    // Without hooks the order of contributions does not matter to anyone: no need to hold them back.
+    // Without hooks the order of contributions does not matter to anyone: no need to hold them
+    // back.
     if (!node->extras_if() && leaf.impl().meta->hooks.empty()) {
       accumulate_leaf(leaf, std::move(grad));
       return;
@@ -291,7 +317,10 @@ void GraphTask::find_needed(const std::vector<Edge>& roots) {
       if (next < node->next_edges_.size()) {
         const Node* child = node->next_edges_[next++].function.get();
         if (!child) continue;
-        if (needed.contains(child)) { needed.insert(node); continue; }
+        if (needed.contains(child)) {
+          needed.insert(node);
+          continue;
+        }
         if (seen.insert(child).second) stack.emplace_back(child, 0);
       } else {
         const bool reached = needed.contains(node);
@@ -307,20 +336,25 @@ namespace {
 Tensor root_gradient(const Tensor& output, const Tensor& given) {
   if (!given.defined()) {
     PELLUCID_CHECK(output.numel() == 1, ShapeError,
-                   "backward: the gradient of an output with {} elements (sizes {}) must be given; it is 1 only for "
-                   "one element. Reduce it first, for example with sum().", output.numel(), output.sizes());
+                   "backward: the gradient of an output with {} elements (sizes {}) must be given; "
+                   "it is 1 only for "
+                   "one element. Reduce it first, for example with sum().",
+                   output.numel(), output.sizes());
     return ones(output.sizes(), output.dtype());
   }
   PELLUCID_CHECK(given.sizes() == output.sizes(), ShapeError,
-                 "backward: the given gradient has sizes {} but the output has {}.", given.sizes(), output.sizes());
+                 "backward: the given gradient has sizes {} but the output has {}.", given.sizes(),
+                 output.sizes());
   return given.dtype() == output.dtype() ? given : given.to(output.dtype());
 }
 
-variable_list run_backward(const variable_list& outputs, const variable_list& grad_outputs, bool keep_graph,
-                           bool create_graph, const variable_list& inputs, bool allow_unused, bool accumulate) {
+variable_list run_backward(const variable_list& outputs, const variable_list& grad_outputs,
+                           bool keep_graph, bool create_graph, const variable_list& inputs,
+                           bool allow_unused, bool accumulate) {
   PELLUCID_CHECK(!outputs.empty(), ValueError, "backward: at least one output is needed.");
   PELLUCID_CHECK(grad_outputs.empty() || grad_outputs.size() == outputs.size(), ValueError,
-                 "backward: {} gradients were given for {} outputs.", grad_outputs.size(), outputs.size());
+                 "backward: {} gradients were given for {} outputs.", grad_outputs.size(),
+                 outputs.size());
   const AutoGradMode mode(create_graph);
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   GraphTask task;
@@ -331,8 +365,10 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
   variable_list grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
     PELLUCID_CHECK(outputs[i].defined() && tape::requires_grad(outputs[i]), AutogradError,
-                   "backward: output {} does not require a gradient and has no history. Call requires_grad_() on a "
-                   "leaf it depends on, and check that no NoGradGuard or detach() cut the graph.", i);
+                   "backward: output {} does not require a gradient and has no history. Call "
+                   "requires_grad_() on a "
+                   "leaf it depends on, and check that no NoGradGuard or detach() cut the graph.",
+                   i);
     roots.push_back(gradient_edge(outputs[i]));
     grads.push_back(root_gradient(outputs[i], grad_outputs.empty() ? Tensor() : grad_outputs[i]));
   }
@@ -342,7 +378,9 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
     task.captured.resize(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       PELLUCID_CHECK(inputs[i].defined() && tape::requires_grad(inputs[i]), AutogradError,
-                     "grad: input {} does not require a gradient; call requires_grad_() on it before it is used.", i);
+                     "grad: input {} does not require a gradient; call requires_grad_() on it "
+                     "before it is used.",
+                     i);
       targets.push_back(gradient_edge(inputs[i]));
       task.captures[targets.back().function.get()].push_back({targets.back().input_nr, i});
     }
@@ -353,24 +391,30 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
   task.run();
   for (size_t i = 0; i < inputs.size() && !allow_unused; ++i)
     PELLUCID_CHECK(task.captured[i].defined(), AutogradError,
-                   "grad: input {} was not used in the graph of the outputs. Pass allow_unused = true to get an "
-                   "undefined gradient for it.", i);
+                   "grad: input {} was not used in the graph of the outputs. Pass allow_unused = "
+                   "true to get an "
+                   "undefined gradient for it.",
+                   i);
   return std::move(task.captured);
 }
 
 }  // namespace
 
-void backward(const variable_list& tensors, const variable_list& grad_tensors, std::optional<bool> retain_graph,
-              bool create_graph, const variable_list& inputs) {
+void backward(const variable_list& tensors, const variable_list& grad_tensors,
+              std::optional<bool> retain_graph, bool create_graph, const variable_list& inputs) {
   for (const Tensor& t : inputs)
-    PELLUCID_CHECK(t.defined() && t.is_leaf(), AutogradError, "backward: the given inputs must be leaves.");
-  run_backward(tensors, grad_tensors, retain_graph.value_or(create_graph), create_graph, inputs, true, true);
+    PELLUCID_CHECK(t.defined() && t.is_leaf(), AutogradError,
+                   "backward: the given inputs must be leaves.");
+  run_backward(tensors, grad_tensors, retain_graph.value_or(create_graph), create_graph, inputs,
+               true, true);
 }
 
-variable_list grad(const variable_list& outputs, const variable_list& inputs, const variable_list& grad_outputs,
-                   std::optional<bool> retain_graph, bool create_graph, bool allow_unused) {
+variable_list grad(const variable_list& outputs, const variable_list& inputs,
+                   const variable_list& grad_outputs, std::optional<bool> retain_graph,
+                   bool create_graph, bool allow_unused) {
   PELLUCID_CHECK(!inputs.empty(), ValueError, "grad: at least one input is needed.");
-  return run_backward(outputs, grad_outputs, retain_graph.value_or(create_graph), create_graph, inputs, allow_unused, false);
+  return run_backward(outputs, grad_outputs, retain_graph.value_or(create_graph), create_graph,
+                      inputs, allow_unused, false);
 }
 
 AccumulateGrad::AccumulateGrad(const Tensor& leaf) : variable_(leaf) { add_output(leaf); }

@@ -1,4 +1,5 @@
-// What the generated functions and methods need: pointers to a list of inputs, and numbers wrapped as tensors.
+// What the generated functions and methods need: pointers to a list of inputs, and numbers wrapped
+// as tensors.
 #pragma once
 
 #include "pellucid/detail/inline_vec.h"

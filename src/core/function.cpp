@@ -14,11 +14,15 @@ namespace pellucid::autograd {
 
 variable_list AutogradContext::get_saved_variables() const {
   PELLUCID_CHECK(!freed_, AutogradError,
-                 "{}: what was saved for backward was freed already. Pass retain_graph = true to the first backward.",
+                 "{}: what was saved for backward was freed already. Pass retain_graph = true to "
+                 "the first backward.",
                  node_ ? node_->name() : "Function");
   variable_list out;
   for (size_t i = 0; i < saved_.size(); ++i)
-    out.push_back(saved_[i].defined() ? saved_[i].unpack(NodeRef::share(node_), node_->name(), static_cast<uint32_t>(std::max(saved_output_nr_[i], 0))) : Tensor());
+    out.push_back(saved_[i].defined()
+                      ? saved_[i].unpack(NodeRef::share(node_), node_->name(),
+                                         static_cast<uint32_t>(std::max(saved_output_nr_[i], 0)))
+                      : Tensor());
   return out;
 }
 
@@ -40,8 +44,11 @@ void AutogradContext::save_variables(const NodeRef&, const variable_list& output
     for (size_t k = 0; k < outputs.size(); ++k)
       if (t.defined() && outputs[k].is_same(t)) output_nr = static_cast<int>(k);
     saved_output_nr_.push_back(output_nr);
-    if (t.defined()) saved_.emplace_back(t, output_nr >= 0);
-    else saved_.emplace_back();
+    if (t.defined())
+      saved_.emplace_back(
+          t, output_nr >= 0 ? SavedVariable::Role::Output : SavedVariable::Role::Other);
+    else
+      saved_.emplace_back();
   }
   to_save_.clear();
 }
@@ -58,32 +65,45 @@ std::string demangle(const char* name) {
 }
 
 bool any_requires_grad(const variable_list& inputs) {
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.defined() && tape::requires_grad(t); });
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const Tensor& t) { return t.defined() && tape::requires_grad(t); });
 }
 
 void collect_edges(CustomNode& node, const variable_list& inputs) {
   node.next_edges_.reserve(inputs.size());
-  for (const Tensor& t : inputs) node.next_edges_.emplace_back(t.defined() ? gradient_edge(t) : Edge());
+  for (const Tensor& t : inputs)
+    node.next_edges_.emplace_back(t.defined() ? gradient_edge(t) : Edge());
 }
 
-variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs, variable_list outputs, bool needs_grad) {
+variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs,
+                           variable_list outputs, bool needs_grad) {
   AutogradContext& ctx = node->context;
-  const auto listed = [](const auto& list, const Tensor& t) { return std::find(list.begin(), list.end(), t.impl_ref().get()) != list.end(); };
+  const auto listed = [](const auto& list, const Tensor& t) {
+    return std::find(list.begin(), list.end(), t.impl_ref().get()) != list.end();
+  };
   for (const Tensor& t : inputs)
     if (t.defined() && listed(ctx.dirty_, t)) t.impl().bump_version();
   node->outputs_.reserve(outputs.size());
   for (size_t k = 0; k < outputs.size(); ++k) {
     Tensor& t = outputs[k];
-    if (!t.defined()) { node->outputs_.emplace_back(); continue; }
-    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
+    if (!t.defined()) {
+      node->outputs_.emplace_back();
+      continue;
+    }
+    const bool is_input =
+        std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
     if (is_input && !listed(ctx.dirty_, t)) t = Tensor(detail::alias_impl(t.impl()));
     node->add_output(t);
     if (!needs_grad || listed(ctx.non_differentiable_, t) || !t.is_floating_point()) continue;
-    if (is_input && listed(ctx.dirty_, t)) tape::rebase_history(t, node);
-    else tape::set_history(t, node, static_cast<uint32_t>(k));
+    if (is_input && listed(ctx.dirty_, t))
+      tape::rebase_history(t, node);
+    else
+      tape::set_history(t, node, static_cast<uint32_t>(k));
   }
-  if (needs_grad) ctx.save_variables(node, outputs);
-  else ctx.to_save_.clear();
+  if (needs_grad)
+    ctx.save_variables(node, outputs);
+  else
+    ctx.to_save_.clear();
   return outputs;
 }
 
@@ -92,12 +112,16 @@ variable_list CustomNode::apply(variable_list&& grads) {
     for (size_t k = 0; k < grads.size(); ++k)
       if (!grads[k].defined()) grads[k] = zeros(outputs_[k].sizes, outputs_[k].dtype);
   variable_list all = backward_(&context, std::move(grads));
-  PELLUCID_CHECK(all.size() >= argument_count_ || all.size() == tensor_positions_.size(), AutogradError,
-                 "{}: backward returned {} gradients for the {} arguments of forward; return an undefined Tensor for "
-                 "an argument without one.", name_, all.size(), argument_count_);
+  PELLUCID_CHECK(all.size() >= argument_count_ || all.size() == tensor_positions_.size(),
+                 AutogradError,
+                 "{}: backward returned {} gradients for the {} arguments of forward; return an "
+                 "undefined Tensor for "
+                 "an argument without one.",
+                 name_, all.size(), argument_count_);
   variable_list out;
   const bool one_each = all.size() >= argument_count_;
-  for (size_t i = 0; i < tensor_positions_.size(); ++i) out.push_back(all[one_each ? tensor_positions_[i] : i]);
+  for (size_t i = 0; i < tensor_positions_.size(); ++i)
+    out.push_back(all[one_each ? tensor_positions_[i] : i]);
   return out;
 }
 
@@ -109,7 +133,8 @@ void CustomNode::release_variables() {
 std::vector<SavedInfo> CustomNode::saved_tensors() const {
   std::vector<SavedInfo> out;
   for (size_t i = 0; i < context.saved_.size(); ++i)
-    if (context.saved_[i].defined()) out.push_back({fmt::format("saved[{}]", i), context.saved_[i].peek()});
+    if (context.saved_[i].defined())
+      out.push_back({fmt::format("saved[{}]", i), context.saved_[i].peek()});
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Calls by name: binds run-time values to a schema as Python binds arguments, resolves overloads, calls the door.
+// Calls by name: binds run-time values to a schema as Python binds arguments, resolves overloads,
+// calls the door.
 #include <deque>
 
 #include "core/faces.h"
@@ -19,31 +20,44 @@ struct Bound {
   void add_tensor(Tensor t) { inputs.push_back(&tensors.emplace_back(std::move(t))); }
 };
 
-[[noreturn]] void mismatch(const OpInfo& info, const Arg& a, const Value& v, std::string_view wanted) {
-  detail::raise<TypeError>("{}: argument '{}' must be {}, found {}.", info.name, a.name, wanted, v.type_name());
+[[noreturn]] void mismatch(const OpInfo& info, const Arg& a, const Value& v,
+                           std::string_view wanted) {
+  detail::raise<TypeError>("{}: argument '{}' must be {}, found {}.", info.name, a.name, wanted,
+                           v.type_name());
 }
 
 int64_t to_int(const OpInfo& info, const Arg& a, const Value& v, std::string_view wanted) {
   if (const int64_t* i = v.as<int64_t>()) return *i;
   if (const bool* b = v.as<bool>()) return *b;
-  if (const Tensor* t = v.as<Tensor>(); t && t->numel() == 1 && is_integral(t->dtype(), true)) return t->item<int64_t>();
+  if (const Tensor* t = v.as<Tensor>(); t && t->numel() == 1 && is_integral(t->dtype(), true))
+    return t->item<int64_t>();
   mismatch(info, a, v, wanted);
 }
 
 void bind_tensor(const OpInfo& info, const Arg& a, const Value& v, Bound& b) {
-  if (const Tensor* t = v.as<Tensor>()) b.add_tensor(*t);
-  else if (v.is_none() && a.optional) b.add_tensor({});
-  else if (v.is_number() && a.scalar_too) b.add_tensor(wrapped_number(v.scalar()));
-  else mismatch(info, a, v, a.scalar_too ? "a Tensor or a number" : a.optional ? "a Tensor or None" : "a Tensor");
+  if (const Tensor* t = v.as<Tensor>())
+    b.add_tensor(*t);
+  else if (v.is_none() && a.optional)
+    b.add_tensor({});
+  else if (v.is_number() && a.scalar_too)
+    b.add_tensor(wrapped_number(v.scalar()));
+  else
+    mismatch(info, a, v,
+             a.scalar_too ? "a Tensor or a number"
+             : a.optional ? "a Tensor or None"
+                          : "a Tensor");
 }
 
 void bind_list(const OpInfo& info, const Arg& a, const Value& v, Bound& b) {
   const Values* list = v.as<Values>();
   if (!list) mismatch(info, a, v, "a list of Tensors");
   for (const Value& e : *list) {
-    if (const Tensor* t = e.as<Tensor>()) b.add_tensor(*t);
-    else if (e.is_none() && a.optional_elements) b.add_tensor({});
-    else mismatch(info, a, e, "a list of Tensors");
+    if (const Tensor* t = e.as<Tensor>())
+      b.add_tensor(*t);
+    else if (e.is_none() && a.optional_elements)
+      b.add_tensor({});
+    else
+      mismatch(info, a, e, "a list of Tensors");
   }
 }
 
@@ -51,10 +65,12 @@ void bind_ints(const OpInfo& info, const Arg& a, const Value& v, Bound& b) {
   Dims& dims = b.lists.emplace_back();
   if (const Values* list = v.as<Values>()) {
     for (const Value& e : *list) dims.push_back(to_int(info, a, e, "a list of ints"));
-    if (a.fixed_length > 1 && dims.size() == 1) dims.resize(static_cast<size_t>(a.fixed_length), dims[0]);
+    if (a.fixed_length > 1 && dims.size() == 1)
+      dims.resize(static_cast<size_t>(a.fixed_length), dims[0]);
   } else {
     if (!v.is_number()) mismatch(info, a, v, "a list of ints");
-    dims.resize(static_cast<size_t>(std::max(a.fixed_length, 1)), to_int(info, a, v, "a list of ints"));
+    dims.resize(static_cast<size_t>(std::max(a.fixed_length, 1)),
+                to_int(info, a, v, "a list of ints"));
   }
   b.attrs.emplace_back(dims.ref());
 }
@@ -71,17 +87,23 @@ void bind_attr(const OpInfo& info, const Arg& a, const Value& v, Bound& b) {
       if (!v.as<bool>() && !v.as<int64_t>()) mismatch(info, a, v, "a bool");
       b.attrs.emplace_back(v.scalar().toBool());
       break;
-    case ArgType::Int: b.attrs.emplace_back(to_int(info, a, v, "an int")); break;
+    case ArgType::Int:
+      b.attrs.emplace_back(to_int(info, a, v, "an int"));
+      break;
     case ArgType::Float:
     case ArgType::Scalar: {
       const Tensor* t = v.as<Tensor>();
       if (!v.is_number() && !(t && t->numel() == 1)) mismatch(info, a, v, "a number");
       const Scalar s = t ? t->item() : v.scalar();
-      if (a.type == ArgType::Float) b.attrs.emplace_back(s.toDouble());
-      else b.attrs.emplace_back(s);
+      if (a.type == ArgType::Float)
+        b.attrs.emplace_back(s.toDouble());
+      else
+        b.attrs.emplace_back(s);
       break;
     }
-    case ArgType::Ints: bind_ints(info, a, v, b); break;
+    case ArgType::Ints:
+      bind_ints(info, a, v, b);
+      break;
     case ArgType::Text:
       if (!v.as<std::string>()) mismatch(info, a, v, "a str");
       b.attrs.emplace_back(std::string_view(b.texts.emplace_back(*v.as<std::string>())));
@@ -94,7 +116,8 @@ void bind_attr(const OpInfo& info, const Arg& a, const Value& v, Bound& b) {
       if (!v.as<MemoryFormat>()) mismatch(info, a, v, "a memory_format");
       b.attrs.emplace_back(*v.as<MemoryFormat>());
       break;
-    default: PELLUCID_ASSERT(false);
+    default:
+      PELLUCID_ASSERT(false);
   }
 }
 
@@ -107,10 +130,12 @@ Values gather_varargs(const OpInfo& info, std::span<const Value> args) {
   if (!takes_list || args.size() <= position + 1) return out;
   for (size_t i = position; i < args.size(); ++i)
     if (!args[i].as<int64_t>()) return out;
-  // Only where a later positional argument is not an int itself, or there are more ints than arguments.
+  // Only where a later positional argument is not an int itself, or there are more ints than
+  // arguments.
   size_t positional = 0;
   for (const Arg& a : info.args) positional += !a.keyword_only;
-  const bool creation_or_view = info.args[position].fixed_length == 0 && !info.args[position].optional;
+  const bool creation_or_view =
+      info.args[position].fixed_length == 0 && !info.args[position].optional;
   if (!creation_or_view && args.size() <= positional) return out;
   Values list(args.begin() + static_cast<std::ptrdiff_t>(position), args.end());
   out.resize(position);
@@ -125,7 +150,8 @@ Bound bind(const OpInfo& info, std::span<const Value> given, std::span<const Nam
   for (const Value& v : args) {
     while (next < info.args.size() && info.args[next].type == ArgType::Device) ++next;
     PELLUCID_CHECK(next < info.args.size() && !info.args[next].keyword_only, TypeError,
-                   "{}() takes {} positional arguments but {} were given.", info.name, next, args.size());
+                   "{}() takes {} positional arguments but {} were given.", info.name, next,
+                   args.size());
     chosen[next++] = &v;
   }
   for (const NamedValue& k : kwargs) {
@@ -133,8 +159,10 @@ Bound bind(const OpInfo& info, std::span<const Value> given, std::span<const Nam
     while (i < info.args.size() && info.args[i].name != k.name &&
            !(i == 0 && info.args[0].name == "self" && k.name == "input"))
       ++i;
-    PELLUCID_CHECK(i < info.args.size(), TypeError, "{}() got an unexpected keyword argument '{}'.", info.name, k.name);
-    PELLUCID_CHECK(!chosen[i], TypeError, "{}() got multiple values for argument '{}'.", info.name, k.name);
+    PELLUCID_CHECK(i < info.args.size(), TypeError, "{}() got an unexpected keyword argument '{}'.",
+                   info.name, k.name);
+    PELLUCID_CHECK(!chosen[i], TypeError, "{}() got multiple values for argument '{}'.", info.name,
+                   k.name);
     chosen[i] = &k.value;
   }
   Bound b;
@@ -143,16 +171,20 @@ Bound bind(const OpInfo& info, std::span<const Value> given, std::span<const Nam
     PELLUCID_CHECK(chosen[i] || a.has_default || a.type == ArgType::Device, TypeError,
                    "{}() missing required argument: '{}'.", info.name, a.name);
     const Value& v = chosen[i] ? *chosen[i] : a.default_value;
-    if (a.type == ArgType::Tensor) bind_tensor(info, a, v, b);
-    else if (a.type == ArgType::TensorList) bind_list(info, a, v, b);
-    else bind_attr(info, a, v, b);
+    if (a.type == ArgType::Tensor)
+      bind_tensor(info, a, v, b);
+    else if (a.type == ArgType::TensorList)
+      bind_list(info, a, v, b);
+    else
+      bind_attr(info, a, v, b);
   }
   return b;
 }
 
 std::vector<Value> run(const OpDef& op, const OpInfo& info, Bound& b, bool in_place) {
   if (in_place) {
-    PELLUCID_CHECK(info.has_in_place, TypeError, "{} has no in-place form {}_.", info.name, info.name);
+    PELLUCID_CHECK(info.has_in_place, TypeError, "{} has no in-place form {}_.", info.name,
+                   info.name);
     call_in_place(op, b.inputs, b.attrs);
     return {Value(*b.inputs[0])};
   }
@@ -175,19 +207,28 @@ std::string signature(const OpInfo& info) {
 
 }  // namespace
 
-std::vector<Value> invoke(const OpDef& op, std::span<const Value> args, std::span<const NamedValue> kwargs, bool in_place) {
+std::vector<Value> invoke(const OpDef& op, std::span<const Value> args,
+                          std::span<const NamedValue> kwargs, bool in_place) {
   const OpInfo& info = info_of(op);
   Bound b = bind(info, args, kwargs);
   return run(op, info, b, in_place);
 }
 
-std::vector<Value> invoke(std::string_view name, std::span<const Value> args, std::span<const NamedValue> kwargs) {
+std::vector<Value> invoke(std::string_view name, std::span<const Value> args,
+                          std::span<const NamedValue> kwargs) {
   bool in_place = false;
   std::vector<const OpDef*> ops = find_ops(name);
   if (ops.empty() && name.size() > 1 && name.back() == '_') {
     in_place = true;
     ops = find_ops(name.substr(0, name.size() - 1));
   }
+  const bool known = !ops.empty();
+  std::erase_if(ops, [&](const OpDef* op) {
+    const OpInfo& info = info_of(*op);
+    return in_place ? !info.has_in_place : info.in_place_only;
+  });
+  PELLUCID_CHECK(!ops.empty() || !known || !in_place, TypeError, "{} has no in-place form {}.",
+                 name.substr(0, name.size() - 1), name);
   PELLUCID_CHECK(!ops.empty(), ValueError, "there is no op named '{}'.", name);
   std::string problems;
   for (const OpDef* op : ops) {

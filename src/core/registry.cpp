@@ -22,12 +22,15 @@ struct Registry {
                    "op '{}': give the record a kernel or a compose, not both.", op.schema);
     infos.push_back(parse_schema(op.schema));
     OpInfo& info = infos.back();
-    PELLUCID_CHECK(op.compose || op.infer, ValueError, "op '{}': a record without compose needs infer.", op.schema);
+    PELLUCID_CHECK(op.compose || op.infer, ValueError,
+                   "op '{}': a record without compose needs infer.", op.schema);
     PELLUCID_CHECK(op.compose || op.kernel || info.is_view, ValueError,
-                   "op '{}': a record needs a kernel, a compose, or a view output Tensor(a).", op.schema);
+                   "op '{}': a record needs a kernel, a compose, or a view output Tensor(a).",
+                   op.schema);
     for (auto [it, end] = by_name.equal_range(info.name); it != end; ++it)
       PELLUCID_CHECK(it->second->info->overload != info.overload, ValueError,
-                     "op '{}': a record with that name exists already; give it an overload name.", op.schema);
+                     "op '{}': a record with that name exists already; give it an overload name.",
+                     op.schema);
     info.id = static_cast<uint32_t>(ops.size());
     op.info = &info;
     ops.push_back(&op);
@@ -49,7 +52,8 @@ Registry& registry() {
 const OpInfo& info_of(const OpDef& op) {
   if (!op.info) [[unlikely]] {
     registry();
-    PELLUCID_CHECK(op.info, ValueError, "op '{}' was not registered; call register_op once at start.", op.schema);
+    PELLUCID_CHECK(op.info, ValueError,
+                   "op '{}' was not registered; call register_op once at start.", op.schema);
   }
   return *op.info;
 }
@@ -65,7 +69,8 @@ std::vector<const OpDef*> all_ops() {
   const std::lock_guard lock(r.mutex);
   std::vector<const OpDef*> ops = r.ops;
   std::sort(ops.begin(), ops.end(), [](const OpDef* a, const OpDef* b) {
-    return std::pair(a->info->name, a->info->overload) < std::pair(b->info->name, b->info->overload);
+    return std::pair(a->info->name, a->info->overload) <
+           std::pair(b->info->name, b->info->overload);
   });
   return ops;
 }

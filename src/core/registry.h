@@ -1,4 +1,5 @@
-// The table of all records. Built-in ones come from the generated registry.cpp, a program's own from register_op.
+// The table of all records. Built-in ones come from the generated registry.cpp, a program's own
+// from register_op.
 #pragma once
 
 #include <span>

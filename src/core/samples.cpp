@@ -1,4 +1,5 @@
-// Samples: the calls by which an op is tested. Inputs are float64 from a generator of their own, so they never change.
+// Samples: the calls by which an op is tested. Inputs are float64 from a generator of their own, so
+// they never change.
 #include <cmath>
 
 #include "base/philox.h"
@@ -15,8 +16,7 @@ double next_uniform() {
   return (static_cast<double>(block[0]) * 4294967296.0 + block[1]) * 0x1p-64;
 }
 
-template <class T, class F>
-Tensor filled(IntArrayRef sizes, F&& next) {
+template <class T, class F> Tensor filled(IntArrayRef sizes, F&& next) {
   auto impl = detail::new_impl(dtype_of<T>, sizes);
   impl->storage = detail::new_storage(static_cast<size_t>(impl->numel) * sizeof(T));
   T* data = static_cast<T*>(impl->data());
@@ -39,7 +39,9 @@ Tensor sample_randn(IntArrayRef sizes, double away_from_zero) {
 }
 
 Tensor sample_ints(IntArrayRef sizes, int64_t low, int64_t high) {
-  return filled<int64_t>(sizes, [&] { return low + static_cast<int64_t>(std::floor(static_cast<double>(high - low) * next_uniform())); });
+  return filled<int64_t>(sizes, [&] {
+    return low + static_cast<int64_t>(std::floor(static_cast<double>(high - low) * next_uniform()));
+  });
 }
 
 Sample& Samples::add(std::vector<Value> args, std::vector<NamedValue> kwargs) {
@@ -60,7 +62,10 @@ void Samples::large(std::function<std::vector<Value>()> make, std::vector<NamedV
 }
 
 void Samples::error(std::vector<Value> args, std::string message, std::vector<NamedValue> kwargs) {
-  failing.push_back({.op = &op_, .args = std::move(args), .kwargs = std::move(kwargs), .error = std::move(message)});
+  failing.push_back({.op = &op_,
+                     .args = std::move(args),
+                     .kwargs = std::move(kwargs),
+                     .error = std::move(message)});
 }
 
 Samples samples_of(const OpDef& op) {

@@ -1,4 +1,5 @@
-// Nodes of op calls, saved tensors, and the histories of results, views and tensors changed in place.
+// Nodes of op calls, saved tensors, and the histories of results, views and tensors changed in
+// place.
 #include "core/tape.h"
 
 #include <algorithm>
@@ -63,7 +64,8 @@ bool Vjp::needs(size_t i) const { return autograd::edge_needed(source_.node.next
 const Tensor& Vjp::in(size_t i) const {
   const auto& saved = source_.node.saved_inputs_;
   PELLUCID_ASSERT(i < saved.size() && saved[i].defined());
-  return source_.keep(saved[i].unpack(source_.self, info_of(source_.node.op_).name, 0));
+  return source_.keep(
+      saved[i].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(i)));
 }
 
 bool Vjp::has_in(size_t i) const {
@@ -74,7 +76,8 @@ bool Vjp::has_in(size_t i) const {
 const Tensor& Vjp::out(size_t k) const {
   const auto& saved = source_.node.saved_outputs_;
   PELLUCID_ASSERT(k < saved.size() && saved[k].defined());
-  return source_.keep(saved[k].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
+  return source_.keep(
+      saved[k].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
 }
 
 IntArrayRef Vjp::in_sizes(size_t i) const { return source_.node.inputs_[i].sizes; }
@@ -100,27 +103,33 @@ bool requires_grad(const Tensor& t) {
   if (!impl) return false;
   if (impl->meta && (impl->meta->requires_grad || impl->meta->grad_fn)) return true;
   // A view of a tensor that gained a history by an in-place change after the view was taken.
-  return impl->base && impl->base->meta && impl->base->meta->grad_fn && !impl->no_grad_view && is_floating(impl->dtype);
+  return impl->base && impl->base->meta && impl->base->meta->grad_fn && !impl->no_grad_view &&
+         is_floating(impl->dtype);
 }
 
 std::string OpNode::name() const { return info_of(op_).node_name; }
 
 variable_list OpNode::apply(variable_list&& grads) {
-  PELLUCID_CHECK(!freed_, AutogradError,
-                 "{}: backward through this graph ran already and what it had saved was freed. Pass "
-                 "retain_graph = true to the first backward or grad if you need it twice.", name());
+  PELLUCID_CHECK(
+      !freed_, AutogradError,
+      "{}: backward through this graph ran already and what it had saved was freed. Pass "
+      "retain_graph = true to the first backward or grad if you need it twice.",
+      name());
   bool any = false;
   for (const Tensor& g : grads) any |= g.defined();
   if (!any) return variable_list(next_edges_.size());
-  if (grads.size() == 1 && !grads[0].defined()) grads[0] = zeros(outputs_[0].sizes, outputs_[0].dtype);
+  if (grads.size() == 1 && !grads[0].defined())
+    grads[0] = zeros(outputs_[0].sizes, outputs_[0].dtype);
   const Vjp::Source source{*this, NodeRef::share(this), {}};
   variable_list result = op_.vjp(Vjp(source, attrs_.view(), grads));
   PELLUCID_CHECK(result.size() == next_edges_.size(), AutogradError,
-                 "{}: the vjp returned {} gradients for {} inputs.", name(), result.size(), next_edges_.size());
+                 "{}: the vjp returned {} gradients for {} inputs.", name(), result.size(),
+                 next_edges_.size());
   for (size_t i = 0; i < result.size(); ++i) {
     Tensor& g = result[i];
     if (!g.defined() || !next_edges_[i].is_valid()) continue;
-    if (g.sizes() != inputs_[i].sizes.ref()) g = sum_to_size(g, inputs_[i].sizes);  // the forward broadcast it
+    if (g.sizes() != inputs_[i].sizes.ref())
+      g = sum_to_size(g, inputs_[i].sizes);  // the forward broadcast it
     if (g.dtype() != inputs_[i].dtype) g = g.to(inputs_[i].dtype);
   }
   return result;
@@ -143,11 +152,15 @@ std::vector<autograd::SavedInfo> OpNode::saved_tensors() const {
       for (size_t i = 0; i < extra + 1; ++i) names.push_back(fmt::format("{}[{}]", a.name, i));
   }
   for (size_t i = 0; i < saved_inputs_.size(); ++i)
-    if (saved_inputs_[i].defined()) out.push_back({i < names.size() ? names[i] : "input", saved_inputs_[i].peek()});
+    if (saved_inputs_[i].defined())
+      out.push_back({i < names.size() ? names[i] : "input", saved_inputs_[i].peek()});
   for (size_t k = 0; k < saved_outputs_.size(); ++k)
     if (saved_outputs_[k].defined()) {
       const std::string& n = info.output_names[k];
-      out.push_back({n.empty() ? "result" : n.starts_with('_') ? n.substr(1) : n, saved_outputs_[k].peek()});
+      out.push_back({n.empty()            ? "result"
+                     : n.starts_with('_') ? n.substr(1)
+                                          : n,
+                     saved_outputs_[k].peek()});
     }
   return out;
 }
@@ -157,26 +170,36 @@ detail::Ref<OpNode> prepare(const Call& c, bool in_place) {
   const size_t n = c.input_count();
   node->next_edges_.reserve(n);
   node->inputs_.reserve(n);
-  size_t needing = 0;
   for (size_t i = 0; i < n; ++i) {
     const Tensor& t = c.in(i);
     Edge edge = t.defined() ? autograd::gradient_edge(t) : Edge();
-    needing += edge.is_valid();
     node->next_edges_.emplace_back(std::move(edge));
-    if (t.defined()) node->inputs_.emplace_back(autograd::TensorFacts{t.impl().sizes, t.dtype()});
-    else node->inputs_.emplace_back();
+    if (t.defined())
+      node->inputs_.emplace_back(autograd::TensorFacts{t.impl().sizes, t.dtype()});
+    else
+      node->inputs_.emplace_back();
   }
   node->attrs_.assign(c.attrs());
   const Saved& saved = c.op().saved;
   if (saved.inputs) {
+    const auto has = [](uint32_t mask, size_t i) {
+      return mask == Saved::kAll || (i < 32 && (mask >> i & 1));
+    };
+    size_t needing = 0;  // of the listed inputs
+    for (size_t i = 0; i < n; ++i)
+      needing += has(saved.inputs, i) && node->next_edges_[i].is_valid();
     node->saved_inputs_.reserve(n);
     for (size_t i = 0; i < n; ++i) {
       const Tensor& t = c.in(i);
-      const bool listed = saved.inputs == Saved::kAll || (i < 32 && (saved.inputs >> i & 1));
-      const bool wanted = listed && t.defined() && (!saved.crossed || needing > node->next_edges_[i].is_valid());
-      if (!wanted) node->saved_inputs_.emplace_back();
-      else if (in_place && i == 0) node->saved_inputs_.emplace_back(t.detach().clone(), false);
-      else node->saved_inputs_.emplace_back(t, false);
+      const bool wanted = has(saved.inputs, i) && t.defined() &&
+                          (!has(saved.crossed, i) || needing > node->next_edges_[i].is_valid());
+      if (!wanted)
+        node->saved_inputs_.emplace_back();
+      else  // what is about to be overwritten is copied first
+        node->saved_inputs_.emplace_back(in_place && i == 0 ? t.detach().clone() : t,
+                                         node->next_edges_[i].is_valid()
+                                             ? SavedVariable::Role::NodeInput
+                                             : SavedVariable::Role::Other);
     }
   }
   if (autograd::AnomalyMode::is_enabled()) node->extras().forward_trace = describe_call(c);
@@ -190,36 +213,56 @@ void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) 
   meta.grad_fn_version = result._version();
 }
 
+void check_leaf(const Tensor& self, std::string_view op_name) {
+  if (!autograd::GradMode::is_enabled()) return;
+  const detail::TensorImpl& impl = self.impl();
+  const auto is_grad_leaf = [](const detail::TensorImpl& t) {
+    return t.meta && t.meta->requires_grad && !t.meta->grad_fn;
+  };
+  PELLUCID_CHECK(
+      !is_grad_leaf(impl), AutogradError,
+      "{}_: a leaf tensor that requires a gradient is being changed in place ({}). Do it under "
+      "NoGradGuard, or on a clone.",
+      op_name, describe(self));
+  PELLUCID_CHECK(!(impl.base && is_grad_leaf(*impl.base) && !impl.no_grad_view), AutogradError,
+                 "{}_: a view of a leaf tensor that requires a gradient is being changed in place "
+                 "({}). Do it under NoGradGuard, or on a clone.",
+                 op_name, describe(self));
+}
+
 void check_in_place(const Tensor& self, std::string_view op_name, bool recording) {
   const detail::TensorImpl& impl = self.impl();
-  const auto is_grad_leaf = [](const detail::TensorImpl& t) { return t.meta && t.meta->requires_grad && !t.meta->grad_fn; };
+  check_leaf(self, op_name);
   if (autograd::GradMode::is_enabled()) {
-    PELLUCID_CHECK(!is_grad_leaf(impl), AutogradError,
-                   "{}_: a leaf tensor that requires a gradient is being changed in place ({}). Do it under "
-                   "NoGradGuard, or on a clone.", op_name, describe(self));
-    PELLUCID_CHECK(!(impl.base && is_grad_leaf(*impl.base) && !impl.no_grad_view), AutogradError,
-                   "{}_: a view of a leaf tensor that requires a gradient is being changed in place ({}). Do it "
-                   "under NoGradGuard, or on a clone.", op_name, describe(self));
     PELLUCID_CHECK(!(recording && impl.base && impl.no_grad_view), AutogradError,
-                   "{}_: this view ({}) was taken while gradients were off, so a recorded change of it cannot be "
-                   "followed. Take the view with gradients on, or change a clone.", op_name, describe(self));
+                   "{}_: this view ({}) was taken while gradients were off, so a recorded change "
+                   "of it cannot be "
+                   "followed. Take the view with gradients on, or change a clone.",
+                   op_name, describe(self));
   }
-  PELLUCID_CHECK(!(impl.inference && !autograd::InferenceMode::is_enabled() && recording), AutogradError,
-                 "{}_: a tensor made in inference mode cannot be changed in a recorded computation; clone it.", op_name);
+  PELLUCID_CHECK(
+      !(impl.inference && !autograd::InferenceMode::is_enabled() && recording), AutogradError,
+      "{}_: a tensor made in inference mode cannot be changed in a recorded computation; clone it.",
+      op_name);
   for (size_t d = 0; d < impl.sizes.size(); ++d)
     PELLUCID_CHECK(impl.strides[d] != 0 || impl.sizes[d] <= 1, ValueError,
-                   "{}_: several elements of the written tensor share one memory location (sizes {}, strides {}). "
-                   "Clone it first.", op_name, impl.sizes, impl.strides);
+                   "{}_: several elements of the written tensor share one memory location (sizes "
+                   "{}, strides {}). "
+                   "Clone it first.",
+                   op_name, impl.sizes, impl.strides);
 }
 
 namespace {
 
-// The node of a base of which a view was changed: the view's part of the gradient goes through `fn`.
+// The node of a base of which a view was changed: the view's part of the gradient goes through
+// `fn`.
 struct CopySlices final : autograd::Node {
   std::string name() const override { return "CopySlices"; }
 
   variable_list apply(variable_list&& grads) override {
-    PELLUCID_CHECK(fn, AutogradError, "CopySlices: backward through this graph ran already; pass retain_graph = true.");
+    PELLUCID_CHECK(
+        fn, AutogradError,
+        "CopySlices: backward through this graph ran already; pass retain_graph = true.");
     variable_list out(next_edges_.size());
     if (!grads[0].defined()) return out;
     Tensor whole = empty_strided(base_sizes, base_strides, grads[0].dtype());
@@ -229,8 +272,10 @@ struct CopySlices final : autograd::Node {
     given[0] = part.clone();
     variable_list inner = fn->apply(std::move(given));
     for (size_t i = 1; i < inner.size(); ++i) out[i] = inner[i];
-    if (inner[0].defined()) part.copy_(inner[0]);
-    else part.zero_();
+    if (inner[0].defined())
+      part.copy_(inner[0]);
+    else
+      part.zero_();
     out[0] = whole;
     return out;
   }
@@ -259,7 +304,8 @@ void rebase_history(const Tensor& self, const NodeRef& node) {
   auto slices = detail::Ref<CopySlices>::adopt(new CopySlices);
   slices->next_edges_.reserve(node->next_edges_.size());
   slices->next_edges_.emplace_back(autograd::gradient_edge(base));
-  for (size_t i = 1; i < node->next_edges_.size(); ++i) slices->next_edges_.emplace_back(node->next_edges_[i]);
+  for (size_t i = 1; i < node->next_edges_.size(); ++i)
+    slices->next_edges_.emplace_back(node->next_edges_[i]);
   // The inner node must compute the gradient of the view's old values whenever the base wants it.
   if (!node->next_edges_[0].is_valid()) node->next_edges_[0] = slices->next_edges_[0];
   slices->fn = node;
@@ -279,7 +325,8 @@ namespace autograd {
 
 namespace {
 
-// The grad_fn of a view whose base changed since: the base's history, seen through the view's geometry.
+// The grad_fn of a view whose base changed since: the base's history, seen through the view's
+// geometry.
 void refresh_view(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
   const AutoGradMode on(true);
@@ -295,8 +342,10 @@ void refresh_view(const Tensor& t) {
 
 Edge gradient_edge(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  if (impl.base && impl.base->meta && impl.base->meta->grad_fn && !impl.no_grad_view && is_floating(impl.dtype) &&
-      (!impl.meta || impl.meta->grad_fn_version != t._version() || (!impl.meta->grad_fn && !impl.meta->requires_grad)))
+  if (impl.base && impl.base->meta && impl.base->meta->grad_fn && !impl.no_grad_view &&
+      is_floating(impl.dtype) &&
+      (!impl.meta || impl.meta->grad_fn_version != t._version() ||
+       (!impl.meta->grad_fn && !impl.meta->requires_grad)))
     refresh_view(t);
   detail::AutogradMeta* meta = impl.meta;
   if (!meta) return {};
@@ -319,8 +368,7 @@ Edge gradient_edge(const Tensor& t) {
 struct SavedVariable::PackedState {
   std::any value;
   SavedTensorsHooks::Unpack unpack;
-  Edge edge;        // an input's history, for gradients of gradients
-  bool is_output;
+  Edge edge;  // the history of a tensor that is neither an input nor an output of its node
 };
 
 namespace {
@@ -336,46 +384,60 @@ SavedTensorsHooks::SavedTensorsHooks(Pack pack, Unpack unpack) {
 }
 SavedTensorsHooks::~SavedTensorsHooks() { saved_hooks.pop_back(); }
 
-SavedVariable::SavedVariable(const Tensor& t, bool is_output) : version_(t._version()) {
-  PELLUCID_CHECK(!t.is_inference(), AutogradError,
-                 "a tensor made in inference mode ({}) cannot be saved for backward; clone it outside.", describe(t));
+SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role), version_(t._version()) {
+  PELLUCID_CHECK(
+      !t.is_inference(), AutogradError,
+      "a tensor made in inference mode ({}) cannot be saved for backward; clone it outside.",
+      describe(t));
   if (!saved_hooks.empty()) [[unlikely]] {
     const HookPair hooks = saved_hooks.back();
     const AutoGradMode off(false);
-    packed_ = std::make_shared<PackedState>(
-        PackedState{hooks.pack(t.detach()), hooks.unpack, is_output ? Edge() : gradient_edge(t), is_output});
+    packed_ = std::make_shared<PackedState>(PackedState{
+        hooks.pack(t.detach()), hooks.unpack, role == Role::Other ? gradient_edge(t) : Edge()});
     state_ = State::Packed;
     return;
   }
-  // An output is kept without its history, or it would own the node that owns it. So is an input that may get
-  // another history by an in-place change: x.copy_(f(x)) would close a circle through f's node.
-  state_ = is_output ? State::Output : State::Kept;
+  // An output is kept without its history, or it would own the node that owns it. So is an input
+  // that may get another history by an in-place change: x.copy_(f(x)) would close a circle through
+  // f's node.
+  state_ = State::Kept;
   const detail::AutogradMeta* meta = t.impl().meta;
-  if (!is_output && meta && meta->requires_grad && !meta->grad_fn) {
-    tensor_ = t;  // a leaf
+  leaf_ = role != Role::Output && meta && meta->requires_grad && !meta->grad_fn;
+  if (leaf_) {
+    tensor_ = t;
     return;
   }
   tensor_ = Tensor(detail::alias_impl(t.impl()));
   tensor_.impl().wrapped_number = t.impl().wrapped_number;
-  if (is_output || !tape::requires_grad(t)) return;
-  packed_ = std::make_shared<PackedState>(PackedState{{}, {}, gradient_edge(t), false});
+  if (role == Role::Other && tape::requires_grad(t))
+    packed_ = std::make_shared<PackedState>(PackedState{{}, {}, gradient_edge(t)});
 }
 
-Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uint32_t output_nr) const {
+void SavedVariable::give_history(const Tensor& t, const NodeRef& owner, uint32_t nr) const {
+  if (role_ == Role::Output) return tape::set_history(t, owner, nr);
+  const Edge* edge = role_ == Role::NodeInput ? &owner->next_edges_[nr]
+                     : packed_                ? &packed_->edge
+                                              : nullptr;
+  if (edge && edge->is_valid()) tape::set_history(t, edge->function, edge->input_nr);
+}
+
+Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uint32_t nr) const {
   if (state_ == State::Packed) {
     Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
-    if (packed_->is_output) tape::set_history(t, owner, output_nr);
-    else if (packed_->edge.is_valid()) tape::set_history(t, packed_->edge.function, packed_->edge.input_nr);
+    give_history(t, owner, nr);
     return t;
   }
   PELLUCID_CHECK(tensor_._version() == version_, AutogradError,
-                 "{}: a tensor that backward needs ({}, {}) was changed in place: it is at version {}, version {} "
-                 "was saved. Change a clone instead, or use the result of the change.",
-                 op_name, describe(tensor_), state_ == State::Output ? "its result" : "its input", tensor_._version(), version_);
-  if (state_ == State::Kept && !packed_) return tensor_;
+                 "{}: a tensor that backward needs ({}, {}) was changed in place: it is at version "
+                 "{}, version {} was saved. Change a clone instead, or use the result of the "
+                 "change.",
+                 op_name, describe(tensor_), role_ == Role::Output ? "its result" : "its input",
+                 tensor_._version(), version_);
+  // Histories are read only where gradients of gradients are recorded.
+  if (leaf_ || !GradMode::is_enabled()) return tensor_;
   Tensor t(detail::alias_impl(tensor_.impl()));
-  if (packed_) tape::set_history(t, packed_->edge.function, packed_->edge.input_nr);
-  else tape::set_history(t, owner, output_nr);
+  t.impl().wrapped_number = tensor_.impl().wrapped_number;
+  give_history(t, owner, nr);
   return t;
 }
 

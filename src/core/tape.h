@@ -1,4 +1,5 @@
-// The tape: the node that an op call leaves behind, and how histories of views and in-place changes are kept.
+// The tape: the node that an op call leaves behind, and how histories of views and in-place changes
+// are kept.
 #pragma once
 
 #include <memory>
@@ -43,12 +44,15 @@ struct OpNode final : autograd::Node {
   bool freed_ = false;
 };
 
-/// Makes the node of a call: edges and saved inputs. In place, input 0 is cloned first if it is saved.
+/// Makes the node of a call: edges and saved inputs. In place, input 0 is cloned first if it is
+/// saved.
 detail::Ref<OpNode> prepare(const Call& c, bool in_place);
 /// Gives the results their history, after the kernel ran.
 void set_history(const Tensor& result, const autograd::NodeRef& node, uint32_t output_nr);
 /// The same for a tensor changed in place: its base's history is rebased if it is a view.
 void rebase_history(const Tensor& self, const autograd::NodeRef& node);
+/// Throws if `self` is a leaf that wants a gradient, or a view of one, and gradients are recorded.
+void check_leaf(const Tensor& self, std::string_view op_name);
 /// Throws if `self` may not be changed in place now.
 void check_in_place(const Tensor& self, std::string_view op_name, bool recording);
 

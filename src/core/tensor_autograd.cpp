@@ -17,10 +17,14 @@ bool Tensor::requires_grad() const {
 const Tensor& Tensor::requires_grad_(bool on) const {
   if (!on && !impl().meta) return *this;
   PELLUCID_CHECK(is_floating_point() || !on, TypeError,
-                 "requires_grad_: only floating tensors can require gradients, this one is {}.", dtype());
+                 "requires_grad_: only floating tensors can require gradients, this one is {}.",
+                 dtype());
   PELLUCID_CHECK(on || !grad_fn(), AutogradError,
-                 "requires_grad_: only the flag of a leaf can be changed; use detach() to cut this tensor from its history.");
-  PELLUCID_CHECK(!on || !is_inference(), AutogradError, "requires_grad_: a tensor made in inference mode cannot require gradients; clone it.");
+                 "requires_grad_: only the flag of a leaf can be changed; use detach() to cut this "
+                 "tensor from its history.");
+  PELLUCID_CHECK(
+      !on || !is_inference(), AutogradError,
+      "requires_grad_: a tensor made in inference mode cannot require gradients; clone it.");
   if (grad_fn()) return *this;  // already part of a graph
   meta_of(*this).requires_grad = on;
   return *this;
@@ -46,21 +50,26 @@ Tensor& Tensor::mutable_grad() const { return meta_of(*this).grad; }
 
 void Tensor::set_grad(const Tensor& g) const {
   PELLUCID_CHECK(!g.defined() || (g.sizes() == sizes() && g.dtype() == dtype()), ShapeError,
-                 "set_grad: the gradient is {} but the tensor is {}.", describe(g), describe(*this));
+                 "set_grad: the gradient is {} but the tensor is {}.", describe(g),
+                 describe(*this));
   meta_of(*this).grad = g;
 }
 
 void Tensor::zero_grad(bool set_to_none) const {
   if (!impl().meta || !impl().meta->grad.defined()) return;
   Tensor& g = impl().meta->grad;
-  if (set_to_none) { g.reset(); return; }
+  if (set_to_none) {
+    g.reset();
+    return;
+  }
   const NoGradGuard off;
   if (g.grad_fn()) g = g.detach();
   g.zero_();
 }
 
 void Tensor::retain_grad() const {
-  PELLUCID_CHECK(requires_grad(), AutogradError, "retain_grad: this tensor does not require a gradient.");
+  PELLUCID_CHECK(requires_grad(), AutogradError,
+                 "retain_grad: this tensor does not require a gradient.");
   const auto node = grad_fn();
   if (!node) return;
   AutogradMeta& meta = meta_of(*this);
@@ -73,15 +82,19 @@ bool Tensor::retains_grad() const { return impl().meta && impl().meta->retains_g
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
                       std::optional<TensorList> inputs) const {
-  autograd::backward({*this}, {gradient}, retain_graph, create_graph, inputs ? inputs->vec() : Tensors());
+  autograd::backward({*this}, {gradient}, retain_graph, create_graph,
+                     inputs ? inputs->vec() : Tensors());
 }
 
 unsigned Tensor::register_hook(std::function<Tensor(Tensor)> hook) const {
-  PELLUCID_CHECK(requires_grad(), AutogradError, "register_hook: this tensor does not require a gradient.");
+  PELLUCID_CHECK(requires_grad(), AutogradError,
+                 "register_hook: this tensor does not require a gradient.");
   static std::atomic<unsigned> next{1};
   const unsigned id = next++;
-  if (const auto node = grad_fn()) node->extras().tensor_hooks[output_nr()].emplace_back(id, std::move(hook));
-  else meta_of(*this).hooks.emplace_back(id, std::move(hook));
+  if (const auto node = grad_fn())
+    node->extras().tensor_hooks[output_nr()].emplace_back(id, std::move(hook));
+  else
+    meta_of(*this).hooks.emplace_back(id, std::move(hook));
   return id;
 }
 
@@ -96,7 +109,8 @@ void Tensor::remove_hook(unsigned position) const {
 }
 
 const Tensor& Tensor::detach_() const {
-  PELLUCID_CHECK(!is_view(), AutogradError, "detach_: a view cannot be cut from its base in place; use detach().");
+  PELLUCID_CHECK(!is_view(), AutogradError,
+                 "detach_: a view cannot be cut from its base in place; use detach().");
   if (AutogradMeta* meta = impl().meta) {
     meta->grad_fn.reset();
     meta->requires_grad = false;
@@ -117,7 +131,8 @@ void Tensor::set_data(const Tensor& other) const {
   detail::TensorImpl& to = impl();
   const detail::TensorImpl& from = other.impl();
   PELLUCID_CHECK(from.dtype == to.dtype || !(to.meta && to.meta->grad.defined()), TypeError,
-                 "set_data: dtype {} cannot replace {} while a gradient exists.", from.dtype, to.dtype);
+                 "set_data: dtype {} cannot replace {} while a gradient exists.", from.dtype,
+                 to.dtype);
   to.dtype = from.dtype;
   to.hidden_layout = false;
   to.sizes = from.sizes;

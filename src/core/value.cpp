@@ -27,7 +27,9 @@ std::string Value::type_name() const {
     std::string operator()(DType) const { return "dtype"; }
     std::string operator()(MemoryFormat) const { return "memory_format"; }
     std::string operator()(const Tensor&) const { return "Tensor"; }
-    std::string operator()(const Values& v) const { return v.empty() ? "list" : "list of " + v[0].type_name(); }
+    std::string operator()(const Values& v) const {
+      return v.empty() ? "list" : "list of " + v[0].type_name();
+    }
   };
   return std::visit(Name{}, v_);
 }
@@ -41,7 +43,9 @@ std::string Value::repr() const {
     std::string operator()(const std::string& v) const { return "'" + v + "'"; }
     std::string operator()(DType v) const { return std::string(name_of(v)); }
     std::string operator()(MemoryFormat v) const {
-      return v == MemoryFormat::ChannelsLast ? "channels_last" : v == MemoryFormat::Preserve ? "preserve_format" : "contiguous_format";
+      return v == MemoryFormat::ChannelsLast ? "channels_last"
+             : v == MemoryFormat::Preserve   ? "preserve_format"
+                                             : "contiguous_format";
     }
     std::string operator()(const Tensor& v) const { return describe(v); }
     std::string operator()(const Values& v) const {

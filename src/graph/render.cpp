@@ -1,5 +1,5 @@
-// DOT text to SVG, PNG and PDF through libgraphviz. The library is not thread-safe and does not survive a second
-// context, so there is one context, made on first use and used under a lock.
+// DOT text to SVG, PNG and PDF through libgraphviz. The library is not thread-safe and does not
+// survive a second context, so there is one context, made on first use and used under a lock.
 #include <fcntl.h>
 #include <graphviz/cgraph.h>
 #include <graphviz/gvc.h>
@@ -50,7 +50,8 @@ std::string Dot::render(const std::string& format) const {
   GVC_t* gvc = context();
   const std::unique_ptr<Agraph_t, int (*)(Agraph_t*)> graph(agmemread(source_.c_str()), agclose);
   PELLUCID_CHECK(graph, ValueError, "Graphviz cannot read the graph.");
-  PELLUCID_CHECK(gvLayout(gvc, graph.get(), "dot") == 0, ValueError, "Graphviz cannot lay the graph out: {}.", aglasterr() ? aglasterr() : "");
+  PELLUCID_CHECK(gvLayout(gvc, graph.get(), "dot") == 0, ValueError,
+                 "Graphviz cannot lay the graph out: {}.", aglasterr() ? aglasterr() : "");
   char* data = nullptr;
   unsigned length = 0;
   const int failed = gvRenderData(gvc, graph.get(), format.c_str(), &data, &length);

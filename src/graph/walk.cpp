@@ -6,7 +6,8 @@
 
 namespace pellucid {
 
-std::vector<GraphNode> graph_nodes(const Tensors& roots, const std::vector<std::pair<std::string, Tensor>>& params) {
+std::vector<GraphNode> graph_nodes(const Tensors& roots,
+                                   const std::vector<std::pair<std::string, Tensor>>& params) {
   std::unordered_map<const autograd::Node*, size_t> seen;
   std::vector<const autograd::Node*> found;
   const auto visit_node = [&](const autograd::Node* n) {
@@ -17,10 +18,11 @@ std::vector<GraphNode> graph_nodes(const Tensors& roots, const std::vector<std::
   for (size_t i = 0; i < found.size(); ++i)
     for (const autograd::Edge& e : found[i]->next_edges()) visit_node(e.function.get());
   // A node is newer than all it leads to; leaves come last, in the order in which they were met.
-  std::stable_sort(found.begin(), found.end(), [](const autograd::Node* a, const autograd::Node* b) {
-    if (a->is_accumulate() != b->is_accumulate()) return b->is_accumulate();
-    return !a->is_accumulate() && a->sequence_nr() > b->sequence_nr();
-  });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const autograd::Node* a, const autograd::Node* b) {
+                     if (a->is_accumulate() != b->is_accumulate()) return b->is_accumulate();
+                     return !a->is_accumulate() && a->sequence_nr() > b->sequence_nr();
+                   });
   for (size_t i = 0; i < found.size(); ++i) seen[found[i]] = i;
 
   std::vector<GraphNode> nodes(found.size());
@@ -31,7 +33,8 @@ std::vector<GraphNode> graph_nodes(const Tensors& roots, const std::vector<std::
     g.name = n.name();
     if (n.op()) g.op = n.op()->info->name;
     g.node = &n;
-    for (const autograd::TensorFacts& f : n.forward_outputs()) g.outputs.emplace_back(f.sizes, f.dtype);
+    for (const autograd::TensorFacts& f : n.forward_outputs())
+      g.outputs.emplace_back(f.sizes, f.dtype);
     g.saved = n.saved_tensors();
     for (const autograd::Edge& e : n.next_edges())
       if (e.is_valid()) g.next.push_back(seen[e.function.get()]);

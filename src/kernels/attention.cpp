@@ -29,14 +29,10 @@ TileSize backward_tile(const AttentionShape& s) {
   return {128, std::min<int64_t>(256, round_up(s.S, kLanes))};
 }
 
-template <class T>
-int64_t bytes(int64_t count) {
-  return count * static_cast<int64_t>(sizeof(T));
-}
+template <class T> int64_t bytes(int64_t count) { return count * static_cast<int64_t>(sizeof(T)); }
 
 /// The problem with the loops of the ISA level in use.
-template <class T>
-struct Problem {
+template <class T> struct Problem {
   const AttentionShape& shape;
   const AttentionOptions<T>& options;
   HeadTensor<const T> q, k, v;
@@ -110,8 +106,7 @@ void forward_block(const Problem<T>& p, TileSize size, int64_t b, int64_t h, int
   }
 }
 
-template <class T>
-struct Gradients {
+template <class T> struct Gradients {
   HeadTensor<const T> out, dout;
   const T* logsumexp;
   HeadTensor<T> dq, dk, dv;

@@ -16,8 +16,7 @@ struct AttentionShape {
 /// Elements between neighbours along batch, head and position; the last dimension has stride 1.
 using HeadStrides = std::array<int64_t, 3>;
 
-template <class T>
-struct HeadTensor {
+template <class T> struct HeadTensor {
   T* data = nullptr;
   HeadStrides strides{};
   T* at(int64_t b, int64_t h, int64_t t) const {
@@ -26,8 +25,7 @@ struct HeadTensor {
 };
 
 /// What forward and backward share.
-template <class T>
-struct AttentionOptions {
+template <class T> struct AttentionOptions {
   double scale = 1;
   bool is_causal =
       false;  ///< position i sees positions j <= i, counted from the top left as in PyTorch

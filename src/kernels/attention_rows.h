@@ -18,29 +18,25 @@ namespace pellucid::kernels::attention {
 inline constexpr int kLanes = 16;  // of a sum; rows are padded to a multiple
 
 /// A tile of scores [rows, columns] at (row, column) of one head.
-template <class T>
-struct TileView {
+template <class T> struct TileView {
   T* data;
   int64_t rows, columns, stride;  // stride: the padded columns
   int64_t row, column;            // of the whole matrix
 };
 
 /// What a tile's rows need of the mask: pointers to its first element, or null.
-template <class T>
-struct MaskView {
+template <class T> struct MaskView {
   const T* additive;
   const bool* boolean;
   int64_t row_stride, column_stride;
   bool causal;
 };
 
-template <class T>
-inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+template <class T> inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 /// The sum of 2 Width lanes, in halves; the loops have constant ends so that they become vector
 /// instructions.
-template <int Width, class T>
-[[gnu::always_inline]] inline T sum_lanes(T* lane) {
+template <int Width, class T> [[gnu::always_inline]] inline T sum_lanes(T* lane) {
   for (int l = 0; l < Width; ++l) lane[l] += lane[l + Width];
   if constexpr (Width > 1)
     return sum_lanes<Width / 2>(lane);
@@ -48,8 +44,7 @@ template <int Width, class T>
     return lane[0];
 }
 /// The largest of 2 Width lanes; of NaN and a number, the number.
-template <int Width, class T>
-[[gnu::always_inline]] inline T max_lanes(T* lane) {
+template <int Width, class T> [[gnu::always_inline]] inline T max_lanes(T* lane) {
   for (int l = 0; l < Width; ++l) lane[l] = lane[l + Width] > lane[l] ? lane[l + Width] : lane[l];
   if constexpr (Width > 1)
     return max_lanes<Width / 2>(lane);
@@ -59,8 +54,7 @@ template <int Width, class T>
 
 /// exp(x) for NaN and for x <= 0, but for rounding: one scaling by 2^n is enough, and results below
 /// the least normal number are 0.
-template <class V>
-[[gnu::always_inline]] inline V exp_nonpositive(V x) {
+template <class V> [[gnu::always_inline]] inline V exp_nonpositive(V x) {
   const V least = detail::constant<V>(-87.0, -708.0);
   const auto e = detail::reduce_exp(max(least, x));
   const V y = detail::pow2_shifted(e.shifted);
@@ -68,8 +62,7 @@ template <class V>
 }
 
 /// Adds the masks and pads rows with -infinity.
-template <class T>
-struct MaskRows {
+template <class T> struct MaskRows {
   template <Isa level>
   [[gnu::always_inline]] static void run(const TileView<T>& s, const MaskView<T>& m) {
     for (int64_t i = 0; i < s.rows; ++i) {
@@ -97,8 +90,7 @@ struct MaskRows {
 
 /// One step of the running softmax: scores become exp(score - max); max and sum of each row are
 /// updated, and correction[i] is what earlier results must be multiplied with.
-template <class T>
-struct SoftmaxRows {
+template <class T> struct SoftmaxRows {
   template <Isa level>
   [[gnu::always_inline]] static void run(const TileView<T>& s, T* max_so_far, T* sum_so_far,
                                          T* correction) {
@@ -135,8 +127,7 @@ struct SoftmaxRows {
 };
 
 /// Scores become weights: exp(score - logsumexp).
-template <class T>
-struct WeightRows {
+template <class T> struct WeightRows {
   template <Isa level>
   [[gnu::always_inline]] static void run(const TileView<T>& s, const T* logsumexp) {
     using V = Lane<T, level>;
@@ -150,8 +141,7 @@ struct WeightRows {
 
 /// out = weights where the element is kept, times 1 / (1 - p), else 0; `first` is the tile's first
 /// row of the whole [B H T] and `counters` the Philox blocks of a row.
-template <class T>
-struct DropoutRows {
+template <class T> struct DropoutRows {
   template <Isa level>
   [[gnu::always_inline]] static void run(const TileView<T>& s, T* out, uint64_t seed,
                                          uint64_t offset, int64_t first, int64_t counters,
@@ -176,8 +166,7 @@ struct DropoutRows {
 
 /// grad becomes the scores' gradient: weights * (grad - delta), where dropped elements have grad 0.
 /// `dropped` is null without dropout.
-template <class T>
-struct GradientRows {
+template <class T> struct GradientRows {
   template <Isa level>
   [[gnu::always_inline]] static void run(const TileView<T>& weights, const T* dropped, T* grad,
                                          const T* delta, T keep_scale) {

@@ -55,8 +55,7 @@ void unfold(const ConvShape& s, const Sizes& z, const T* image, T* patches, int6
   });
 }
 
-template <class T>
-void fold(const ConvShape& s, const Sizes& z, const T* patches, T* image) {
+template <class T> void fold(const ConvShape& s, const Sizes& z, const T* patches, T* image) {
   for_each_tap(s, z, image, patches, 0, s.OH(), [&](const T* from, T* to) {
     if (to == nullptr) return;
     for (int64_t c = 0; c < z.channels; ++c) to[c] += from[c];
@@ -64,8 +63,7 @@ void fold(const ConvShape& s, const Sizes& z, const T* patches, T* image) {
 }
 
 /// [O, C, KH, KW] to [O, KH, KW, C], or back.
-template <class T>
-void reorder_weights(const ConvShape& s, const T* from, T* to, bool back) {
+template <class T> void reorder_weights(const ConvShape& s, const T* from, T* to, bool back) {
   const int64_t channels = s.C / s.groups, taps = s.KH * s.KW;
   for (int64_t o = 0; o < s.O; ++o, from += channels * taps, to += channels * taps)
     for (int64_t c = 0; c < channels; ++c)
@@ -77,15 +75,11 @@ void reorder_weights(const ConvShape& s, const T* from, T* to, bool back) {
       }
 }
 
-template <class T>
-int64_t bytes(int64_t count) {
-  return count * static_cast<int64_t>(sizeof(T));
-}
+template <class T> int64_t bytes(int64_t count) { return count * static_cast<int64_t>(sizeof(T)); }
 
 }  // namespace
 
-template <class T>
-void forward(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+template <class T> void forward(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
   const Sizes z(s);
   const Scratch ordered(bytes<T>(s.weight_count()));
   reorder_weights(s, w, ordered.as<T>(), false);
@@ -160,8 +154,7 @@ void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbi
   reorder_weights<T>(s, ordered.as<T>(), dw, true);
 }
 
-template <class T>
-void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
+template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
   const int64_t rows = s.N * s.OH() * s.OW();
   constexpr int64_t kPart = 1024;  // rows that one chunk sums
   const int64_t parts = (rows + kPart - 1) / kPart;

@@ -12,7 +12,6 @@ void backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bia
 template <class T>
 void backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
 /// Writes the sum of dy over all but the channels, in a fixed order.
-template <class T>
-void bias_gradient(const ConvShape& shape, const T* dy, T* dbias);
+template <class T> void bias_gradient(const ConvShape& shape, const T* dy, T* dbias);
 
 }  // namespace pellucid::kernels::conv_gemm

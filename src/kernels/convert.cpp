@@ -19,8 +19,7 @@ struct Flag {
   uint8_t byte;
 };
 
-template <class T>
-using Stored = std::conditional_t<std::is_same_v<T, bool>, Flag, T>;
+template <class T> using Stored = std::conditional_t<std::is_same_v<T, bool>, Flag, T>;
 
 [[gnu::always_inline]] inline float half_to_float(uint16_t h) {
   const uint32_t magnitude = h & 0x7fffu;
@@ -43,8 +42,7 @@ using Stored = std::conditional_t<std::is_same_v<T, bool>, Flag, T>;
 }
 
 /// The value in a type that arithmetic conversions start from.
-template <class S>
-[[gnu::always_inline]] inline auto widen(S x) {
+template <class S> [[gnu::always_inline]] inline auto widen(S x) {
   if constexpr (std::is_same_v<S, Flag>)
     return static_cast<uint8_t>(x.byte != 0);
   else if constexpr (std::is_same_v<S, BFloat16>)
@@ -53,14 +51,12 @@ template <class S>
     return x;
 }
 
-template <class I, class X>
-[[gnu::always_inline]] inline I truncate(X x) {
+template <class I, class X> [[gnu::always_inline]] inline I truncate(X x) {
   constexpr X least = static_cast<X>(std::numeric_limits<I>::min());  // a power of two: exact
   return static_cast<I>((x >= least) & (x < -least) ? x : least);
 }
 
-template <class D, class S>
-[[gnu::always_inline]] inline D cast(S stored) {
+template <class D, class S> [[gnu::always_inline]] inline D cast(S stored) {
   const auto x = widen(stored);
   using X = std::remove_const_t<decltype(x)>;
   if constexpr (std::is_same_v<D, Flag>)
@@ -76,10 +72,8 @@ template <class D, class S>
     return static_cast<D>(x);
 }
 
-template <class D, class S>
-struct Convert {
-  template <Isa>
-  [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
+template <class D, class S> struct Convert {
+  template <Isa> [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
     Stored<D>* d = static_cast<Stored<D>*>(dst);
     const Stored<S>* s = static_cast<const Stored<S>*>(src);
 #pragma GCC ivdep
@@ -89,8 +83,7 @@ struct Convert {
 
 /// float16 to and from float32 without F16C.
 struct HalfToFloat {
-  template <Isa>
-  [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
+  template <Isa> [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
     float* d = static_cast<float*>(dst);
     const uint16_t* s = static_cast<const uint16_t*>(src);
 #pragma GCC ivdep
@@ -98,8 +91,7 @@ struct HalfToFloat {
   }
 };
 struct FloatToHalf {
-  template <Isa>
-  [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
+  template <Isa> [[gnu::always_inline]] static void run(void* dst, const void* src, int64_t n) {
     uint16_t* d = static_cast<uint16_t*>(dst);
     const float* s = static_cast<const float*>(src);
 #pragma GCC ivdep
@@ -130,14 +122,12 @@ PELLUCID_TARGET_V3 void float_to_half_v3(void* dst, const void* src, int64_t n) 
 }
 #endif
 
-template <class T>
-void copy_block(void* dst, const void* src, int64_t n) {
+template <class T> void copy_block(void* dst, const void* src, int64_t n) {
   std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
 }
 
 /// Two steps through float32 for the pairs of float16 and another type.
-template <class D, class S>
-void convert_by_float(void* dst, const void* src, int64_t n) {
+template <class D, class S> void convert_by_float(void* dst, const void* src, int64_t n) {
   constexpr int64_t block = 512;
   alignas(64) float buffer[block];
   const ConvertBlock load = block_converter(kFloat32, dtype_of<S>),
@@ -154,13 +144,11 @@ template <int k>
 using TypeAt = std::tuple_element_t<
     k, std::tuple<uint8_t, int8_t, int16_t, int32_t, int64_t, Half, float, double, bool, BFloat16>>;
 
-template <class Body>
-constexpr ConvertBlock entry(Isa level) {
+template <class Body> constexpr ConvertBlock entry(Isa level) {
   return IsaLoops<Body, void*, const void*, int64_t>::at(level);
 }
 
-template <class D, class S>
-constexpr ConvertBlock choose([[maybe_unused]] Isa level) {
+template <class D, class S> constexpr ConvertBlock choose([[maybe_unused]] Isa level) {
   constexpr bool half_out = std::is_same_v<D, Half>, half_in = std::is_same_v<S, Half>;
   if constexpr (std::is_same_v<D, S>) return copy_block<D>;
 #ifndef PELLUCID_ONE_ISA
@@ -182,12 +170,10 @@ constexpr ConvertBlock choose([[maybe_unused]] Isa level) {
 
 using Table = std::array<std::array<ConvertBlock, kDTypeCount>, kDTypeCount>;
 
-template <int d, int... s>
-constexpr auto row(Isa level, std::integer_sequence<int, s...>) {
+template <int d, int... s> constexpr auto row(Isa level, std::integer_sequence<int, s...>) {
   return std::array<ConvertBlock, kDTypeCount>{choose<TypeAt<d>, TypeAt<s>>(level)...};
 }
-template <int... d>
-constexpr Table table(Isa level, std::integer_sequence<int, d...> all) {
+template <int... d> constexpr Table table(Isa level, std::integer_sequence<int, d...> all) {
   return {row<d>(level, all)...};
 }
 

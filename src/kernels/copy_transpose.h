@@ -10,8 +10,7 @@
 namespace pellucid::kernels {
 
 /// Calls f with an unsigned integer as wide as an element of so many bytes.
-template <class F>
-void by_element_size(int64_t bytes, F&& f) {
+template <class F> void by_element_size(int64_t bytes, F&& f) {
   switch (bytes) {
     case 1:
       return f(uint8_t{});
@@ -26,14 +25,12 @@ void by_element_size(int64_t bytes, F&& f) {
 
 /// 16 bytes as elements; interleaving pairs of such vectors log2(N) times transposes N x N
 /// elements.
-template <class E>
-struct Square {
+template <class E> struct Square {
   static constexpr int N = 16 / sizeof(E);
   typedef E Vector __attribute__((vector_size(16)));
   typedef E Unaligned __attribute__((vector_size(16), aligned(sizeof(E)), may_alias));
 
-  template <bool kHigh>
-  [[gnu::always_inline]] static Vector interleave(Vector a, Vector b) {
+  template <bool kHigh> [[gnu::always_inline]] static Vector interleave(Vector a, Vector b) {
     constexpr int h = kHigh ? N / 2 : 0;
     if constexpr (N == 2)
       return __builtin_shufflevector(a, b, h, h + 2);

@@ -81,8 +81,7 @@ void run_task(int64_t m, int64_t n, int64_t k, T alpha, const MatrixView<const T
   tile::multiply_task(tile::current_tile<T>(), m, n, k, alpha, a, b, beta, c, ldc);
 }
 
-template <class T>
-void scale(int64_t m, int64_t n, T beta, const MatrixView<T>& c) {
+template <class T> void scale(int64_t m, int64_t n, T beta, const MatrixView<T>& c) {
   if (beta == T(1)) return;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {

@@ -9,8 +9,7 @@
 namespace pellucid::kernels {
 
 /// A matrix in memory; element (i, j) is data[i * row_stride + j * col_stride].
-template <class T>
-struct MatrixView {
+template <class T> struct MatrixView {
   T* data;
   int64_t row_stride;
   int64_t col_stride;
@@ -50,8 +49,7 @@ template <class T>
 void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, int64_t row_stride);
 
 /// The sum of x[i] y[i], in a fixed order.
-template <class T>
-T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride);
+template <class T> T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride);
 
 /// A product on the calling thread, for callers that run in parallel themselves (attention's
 /// tiles). Row-major as in BLAS, sizes positive; T is float or double. The same sizes always give

@@ -17,8 +17,7 @@ constexpr int64_t kParallel = 32768;  // matrix elements from which a second thr
 constexpr int kLanes = 64;
 
 /// *out = sum of a[i] b[i].
-template <class T>
-struct DotLoop {
+template <class T> struct DotLoop {
   template <Isa level>
   [[gnu::always_inline]] static void run(const T* a, const T* b, int64_t n, T* out) {
     T sum[kLanes] = {};
@@ -34,8 +33,7 @@ struct DotLoop {
 
 /// y[i] += sum over 4 columns of x[c] columns[c][i]; missing columns come with x = 0 and a valid
 /// pointer.
-template <class T>
-struct AxpyLoop {
+template <class T> struct AxpyLoop {
   template <Isa level>
   [[gnu::always_inline]] static void run(const T* a, int64_t stride, const T* x, int64_t columns,
                                          T* y, int64_t n) {
@@ -54,8 +52,7 @@ struct AxpyLoop {
   }
 };
 
-template <class T>
-T dot_contiguous(const T* a, const T* b, int64_t n) {
+template <class T> T dot_contiguous(const T* a, const T* b, int64_t n) {
   const auto loop = IsaLoops<DotLoop<T>, const T*, const T*, int64_t, T*>::at(isa());
   if (n <= kPart) {
     T sum;
@@ -73,8 +70,7 @@ T dot_contiguous(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-template <class T>
-void store(T alpha, T sum, T beta, T* y) {
+template <class T> void store(T alpha, T sum, T beta, T* y) {
   *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
 }
 
@@ -152,8 +148,7 @@ void gemv(int64_t m, int64_t k, T alpha, const MatrixView<const T>& a, const T* 
   gemv_rows<T>(m, k, alpha, copy.as<T>(), k, x, beta, y, y_stride);
 }
 
-template <class T>
-T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride) {
+template <class T> T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     if (n > 0 && x_stride == 1 && y_stride == 1) return dot_contiguous(x, y, n);
   }

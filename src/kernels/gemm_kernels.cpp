@@ -160,8 +160,7 @@ template <class T, int Rows, int Vectors, bool InRows>
 
 namespace baseline {
 /// Two 16-byte vectors at most; multiplication and addition round separately.
-template <class T, int Rows, int Vectors, bool InRows>
-void kernel(const Micro<T>& m) {
+template <class T, int Rows, int Vectors, bool InRows> void kernel(const Micro<T>& m) {
   constexpr int lanes = 16 / sizeof(T);
   constexpr int columns = Vectors * lanes;
   T sum[Rows][columns] = {};
@@ -188,8 +187,7 @@ void transpose(const T* in, int64_t stride, int64_t count, int64_t depth, T* out
 
 #ifndef PELLUCID_ONE_ISA
 // Transposition in registers: stage S swaps the off-diagonal S x S blocks of each 2S x 2S block.
-template <class T, int Bytes>
-struct VectorOf {
+template <class T, int Bytes> struct VectorOf {
   typedef T type __attribute__((vector_size(Bytes), aligned(sizeof(T)), may_alias));
 };
 
@@ -231,8 +229,7 @@ PELLUCID_TRANSPOSE(v3, "arch=x86-64-v3", 32)
 #endif
 
 #ifndef PELLUCID_ONE_ISA
-template <class T, int... R>
-Tile<T> tile_v4(std::integer_sequence<int, R...>) {
+template <class T, int... R> Tile<T> tile_v4(std::integer_sequence<int, R...>) {
   return {
       14,
       128 / sizeof(T),
@@ -240,8 +237,7 @@ Tile<T> tile_v4(std::integer_sequence<int, R...>) {
        {{nullptr, v4::kernel<T, R + 1, 2, true>...}, {nullptr, v4::kernel<T, R + 1, 1, true>...}}},
       transpose_v4<T>};
 }
-template <class T, int... R>
-Tile<T> tile_v3(std::integer_sequence<int, R...>) {
+template <class T, int... R> Tile<T> tile_v3(std::integer_sequence<int, R...>) {
   return {
       6,
       64 / sizeof(T),
@@ -250,8 +246,7 @@ Tile<T> tile_v3(std::integer_sequence<int, R...>) {
       transpose_v3<T>};
 }
 #endif
-template <class T, int... R>
-Tile<T> tile_baseline(std::integer_sequence<int, R...>) {
+template <class T, int... R> Tile<T> tile_baseline(std::integer_sequence<int, R...>) {
   using namespace baseline;
   return {4,
           32 / sizeof(T),
@@ -260,8 +255,7 @@ Tile<T> tile_baseline(std::integer_sequence<int, R...>) {
           baseline::transpose<T>};
 }
 
-template <class T>
-const Tile<T>& tile_of(Isa level) {
+template <class T> const Tile<T>& tile_of(Isa level) {
   static const Tile<T> base = tile_baseline<T>(std::make_integer_sequence<int, 4>());
 #ifndef PELLUCID_ONE_ISA
   static const Tile<T> newer[] = {tile_v3<T>(std::make_integer_sequence<int, 6>()),
@@ -274,13 +268,7 @@ const Tile<T>& tile_of(Isa level) {
 
 }  // namespace
 
-template <>
-const Tile<float>& current_tile<float>() {
-  return tile_of<float>(isa());
-}
-template <>
-const Tile<double>& current_tile<double>() {
-  return tile_of<double>(isa());
-}
+template <> const Tile<float>& current_tile<float>() { return tile_of<float>(isa()); }
+template <> const Tile<double>& current_tile<double>() { return tile_of<double>(isa()); }
 
 }  // namespace pellucid::kernels::tile

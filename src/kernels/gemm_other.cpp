@@ -13,8 +13,7 @@ namespace pellucid::kernels {
 namespace {
 
 /// out[0..n) += x b[0..n), in arithmetic modulo 2^bits; for bool: or of ands.
-template <class T>
-struct IntegerRow {
+template <class T> struct IntegerRow {
   template <Isa level>
   [[gnu::always_inline]] static void run(const T* a, int64_t a_step, const T* b, int64_t b_step,
                                          int64_t k, T* out, int64_t n) {
@@ -74,8 +73,7 @@ void gemm_integer(int64_t m, int64_t n, int64_t k, T alpha, const MatrixView<con
 }
 
 /// out[i] = in[i * stride], converted.
-template <class From, class To>
-struct Convert {
+template <class From, class To> struct Convert {
   template <Isa level>
   [[gnu::always_inline]] static void run(const From* in, int64_t stride, To* out, int64_t n) {
     if (stride == 1) {

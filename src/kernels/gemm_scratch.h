@@ -22,10 +22,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
+  template <class T> T* as() const { return static_cast<T*>(data_); }
 
  private:
   size_t bytes_;

@@ -14,8 +14,7 @@ namespace pellucid::kernels::tile {
 
 /// One call of a micro-kernel: out[r, 0..columns) = alpha sum_p a(r, p) b[p, :] + beta out.
 /// Either a_row is 1 (packed or transposed A) or a_step is (A in rows); beta == 0 never reads out.
-template <class T>
-struct Micro {
+template <class T> struct Micro {
   int64_t depth;
   const T* a;
   int64_t a_row, a_step;  // a(r, p) = a[r * a_row + p * a_step]
@@ -27,12 +26,10 @@ struct Micro {
   int columns;  // valid ones; the panel of b is padded to the tile's width
 };
 
-template <class T>
-using MicroKernel = void (*)(const Micro<T>&);
+template <class T> using MicroKernel = void (*)(const Micro<T>&);
 
 /// The micro-kernels of one ISA level, by [A in rows][one vector wide][rows].
-template <class T>
-struct Tile {
+template <class T> struct Tile {
   int rows;     // of a full tile
   int columns;  // of a full tile: two vectors
   MicroKernel<T> kernel[2][2][16];
@@ -43,8 +40,7 @@ struct Tile {
 };
 
 /// The tile of the ISA level in use.
-template <class T>
-const Tile<T>& current_tile();
+template <class T> const Tile<T>& current_tile();
 
 // Of a packed block: a panel of B takes 32 kB and stays in L1 while panels of A come from L2.
 inline constexpr int64_t kDepth = 256;

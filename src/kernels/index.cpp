@@ -1,5 +1,5 @@
-// Work is cut so that two threads never write the same destination: by the lines beside the indexed dim, or by columns
-// of the rows that are moved. Within a piece, indices are taken in order.
+// Work is cut so that two threads never write the same destination: by the lines beside the indexed
+// dim, or by columns of the rows that are moved. Within a piece, indices are taken in order.
 #include "kernels/index.h"
 
 #include <algorithm>
@@ -19,27 +19,34 @@ constexpr int64_t kTaskElements = 16384;
 constexpr int64_t kColumns = 256;  // columns of a row that one task of index_add owns
 
 /// Runs f with a zero of the unsigned type of that width.
-template <class F>
-void visit_width(int64_t element_bytes, const F& f) {
-  element_bytes == 1 ? f(uint8_t{}) : element_bytes == 2 ? f(uint16_t{}) : element_bytes == 4 ? f(uint32_t{}) : f(uint64_t{});
+template <class F> void visit_width(int64_t element_bytes, const F& f) {
+  element_bytes == 1   ? f(uint8_t{})
+  : element_bytes == 2 ? f(uint16_t{})
+  : element_bytes == 4 ? f(uint32_t{})
+                       : f(uint64_t{});
 }
 
 /// a + b as the dtype adds: integers wrap, bool is or, 16-bit floats go through float32.
-template <class T>
-T add_values(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>) return a || b;
-  else if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else return static_cast<T>(a + b);
+template <class T> T add_values(T a, T b) {
+  if constexpr (std::is_same_v<T, bool>)
+    return a || b;
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return static_cast<T>(a + b);
 }
 
-int64_t per_task(int64_t line) { return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, line)); }
+int64_t per_task(int64_t line) {
+  return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, line));
+}
 
-/// Calls f(self offset of the line, other offset of the line, index pointer) for each line of the index, in parallel.
-template <class F>
-void for_lines(const GatherArgs& a, const F& f) {
+/// Calls f(self offset of the line, other offset of the line, index pointer) for each line of the
+/// index, in parallel.
+template <class F> void for_lines(const GatherArgs& a, const F& f) {
   const Lines<3> lines(a.sizes, a.dim, {a.self_strides, a.other_strides, a.index_strides});
   if (lines.length == 0) return;
-  // Lines that lie apart in self may be written at once; where self is expanded they coincide, which callers forbid.
+  // Lines that lie apart in self may be written at once; where self is expanded they coincide,
+  // which callers forbid.
   parallel_for(0, lines.count, per_task(lines.length), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       const auto [self, other, index] = lines.start(line);
@@ -68,11 +75,11 @@ struct Block {
   }
 };
 
-/// Calls move(self offset, other offset) for every element. Parallel over the positions if `free_order`, else over the elements
-/// beside them, with the positions in order.
-template <class Move>
-void for_indexed(const IndexArgs& a, bool free_order, const Move& move) {
-  const Block outer{a.outer_sizes, a.outer_self, a.outer_other}, inner{a.inner_sizes, a.inner_self, a.inner_other};
+/// Calls move(self offset, other offset) for every element. Parallel over the positions if
+/// `free_order`, else over the elements beside them, with the positions in order.
+template <class Move> void for_indexed(const IndexArgs& a, bool free_order, const Move& move) {
+  const Block outer{a.outer_sizes, a.outer_self, a.outer_other},
+      inner{a.inner_sizes, a.inner_self, a.inner_other};
   const int64_t outers = outer.count(), inners = inner.count();
   if (outers * inners * a.n == 0) return;
   std::vector<std::array<int64_t, 2>> inside(static_cast<size_t>(inners));
@@ -88,46 +95,55 @@ void for_indexed(const IndexArgs& a, bool free_order, const Move& move) {
     return;
   }
   const int64_t pieces = (inners - 1) / kColumns + 1;
-  parallel_for(0, outers * pieces, per_task(a.n * std::min(inners, kColumns)), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const auto [self, other] = outer.offsets(t / pieces);
-      const auto first = inside.begin() + t % pieces * kColumns, last = inside.begin() + std::min(inners, (t % pieces + 1) * kColumns);
-      for (int64_t p = 0; p < a.n; ++p)
-        for (auto i = first; i != last; ++i) move(self + a.offsets[p] + (*i)[0], other + p * a.other_stride + (*i)[1]);
-    }
-  });
+  parallel_for(0, outers * pieces, per_task(a.n * std::min(inners, kColumns)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t t = begin; t < end; ++t) {
+                   const auto [self, other] = outer.offsets(t / pieces);
+                   const auto first = inside.begin() + t % pieces * kColumns,
+                              last = inside.begin() + std::min(inners, (t % pieces + 1) * kColumns);
+                   for (int64_t p = 0; p < a.n; ++p)
+                     for (auto i = first; i != last; ++i)
+                       move(self + a.offsets[p] + (*i)[0], other + p * a.other_stride + (*i)[1]);
+                 }
+               });
 }
 
 /// self[index[i]] += alpha source[i] over rows of `inner` values, a tile of columns a task.
 template <class T>
-void add_rows(T* self, int64_t outer, int64_t limit, int64_t inner, const int64_t* index, int64_t n, const T* source, T alpha, int64_t skip) {
+void add_rows(T* self, int64_t outer, int64_t limit, int64_t inner, const int64_t* index, int64_t n,
+              const T* source, T alpha, int64_t skip) {
   if (n == 0 || inner == 0) return;
   const int64_t pieces = (inner - 1) / kColumns + 1;
-  parallel_for(0, outer * pieces, per_task(n * std::min(inner, kColumns)), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t o = t / pieces, first = t % pieces * kColumns, width = std::min(kColumns, inner - first);
-      at_isa([=](auto) {
-        for (int64_t i = 0; i < n; ++i) {
-          if (index[i] == skip) continue;
-          T* to = self + (o * limit + index[i]) * inner + first;
-          const T* from = source + (o * n + i) * inner + first;
+  parallel_for(0, outer * pieces, per_task(n * std::min(inner, kColumns)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t t = begin; t < end; ++t) {
+                   const int64_t o = t / pieces, first = t % pieces * kColumns,
+                                 width = std::min(kColumns, inner - first);
+                   at_isa([=](auto) {
+                     for (int64_t i = 0; i < n; ++i) {
+                       if (index[i] == skip) continue;
+                       T* to = self + (o * limit + index[i]) * inner + first;
+                       const T* from = source + (o * n + i) * inner + first;
 #pragma omp simd
-          for (int64_t c = 0; c < width; ++c) to[c] = add_values<T>(to[c], static_cast<T>(alpha * from[c]));
-        }
-      });
-    }
-  });
+                       for (int64_t c = 0; c < width; ++c)
+                         to[c] = add_values<T>(to[c], static_cast<T>(alpha * from[c]));
+                     }
+                   });
+                 }
+               });
 }
 
 }  // namespace
 
-int64_t first_bad_index(const int64_t* index, IntArrayRef sizes, IntArrayRef strides, int64_t limit, bool wrap) {
+int64_t first_bad_index(const int64_t* index, IntArrayRef sizes, IntArrayRef strides, int64_t limit,
+                        bool wrap) {
   const Lines<1> rows(sizes, static_cast<int64_t>(sizes.size()) - 1, {strides});
   const int64_t least = wrap ? -limit : 0;
   for (int64_t row = 0; row < rows.count; ++row) {
     const int64_t* line = index + (rows.length ? rows.start(row)[0] : 0);
     for (int64_t i = 0; i < rows.length; ++i)
-      if (const int64_t v = line[i * rows.step[0]]; v < least || v >= limit) return row * rows.length + i;
+      if (const int64_t v = line[i * rows.step[0]]; v < least || v >= limit)
+        return row * rows.length + i;
   }
   return -1;
 }
@@ -138,7 +154,8 @@ void gather(int64_t element_bytes, const GatherArgs& a, const void* self, void* 
     for_lines(a, [&](const Lines<3>& lines, int64_t from, int64_t to, const int64_t* index) {
       const T* s = static_cast<const T*>(self) + from;
       T* o = static_cast<T*>(out) + to;
-      for (int64_t i = 0; i < lines.length; ++i) o[i * lines.step[1]] = s[index[i * lines.step[2]] * lines.step[0]];
+      for (int64_t i = 0; i < lines.length; ++i)
+        o[i * lines.step[1]] = s[index[i * lines.step[2]] * lines.step[0]];
     });
   });
 }
@@ -149,7 +166,8 @@ void scatter(int64_t element_bytes, const GatherArgs& a, void* self, const void*
     for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
       T* s = static_cast<T*>(self) + to;
       const T* o = static_cast<const T*>(source) + from;
-      for (int64_t i = 0; i < lines.length; ++i) s[index[i * lines.step[2]] * lines.step[0]] = o[i * lines.step[1]];
+      for (int64_t i = 0; i < lines.length; ++i)
+        s[index[i * lines.step[2]] * lines.step[0]] = o[i * lines.step[1]];
     });
   });
 }
@@ -168,7 +186,8 @@ void scatter_add(DType type, const GatherArgs& a, void* self, const void* source
   });
 }
 
-void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t limit, int64_t inner, const int64_t* index, int64_t n, void* out) {
+void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t limit,
+                  int64_t inner, const int64_t* index, int64_t n, void* out) {
   const auto bytes = static_cast<size_t>(inner * element_bytes);
   if (bytes == 0) return;
   const auto* from = static_cast<const std::byte*>(in);
@@ -178,27 +197,35 @@ void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t 
       using T = decltype(zero);
       for (int64_t t = begin; t < end; ++t) {
         const int64_t row = t / n * limit + index[t % n];
-        if (inner == 1) reinterpret_cast<T*>(to)[t] = reinterpret_cast<const T*>(from)[row];
-        else std::memcpy(to + static_cast<size_t>(t) * bytes, from + static_cast<size_t>(row) * bytes, bytes);
+        if (inner == 1)
+          reinterpret_cast<T*>(to)[t] = reinterpret_cast<const T*>(from)[row];
+        else
+          std::memcpy(to + static_cast<size_t>(t) * bytes, from + static_cast<size_t>(row) * bytes,
+                      bytes);
       }
     });
   });
 }
 
-void index_add(DType type, void* self, int64_t outer, int64_t limit, int64_t inner, const int64_t* index, int64_t n, const void* source, double alpha) {
+void index_add(DType type, void* self, int64_t outer, int64_t limit, int64_t inner,
+               const int64_t* index, int64_t n, const void* source, double alpha) {
   visit(type, [&](auto zero) {
     using T = decltype(zero);
-    add_rows<T>(static_cast<T*>(self), outer, limit, inner, index, n, static_cast<const T*>(source), static_cast<T>(alpha), -1);
+    add_rows<T>(static_cast<T*>(self), outer, limit, inner, index, n, static_cast<const T*>(source),
+                static_cast<T>(alpha), -1);
   });
 }
 
-void embedding_backward(DType type, const void* dy, const int64_t* index, int64_t n, int64_t limit, int64_t inner, int64_t padding_index,
-                        void* dweight) {
+void embedding_backward(DType type, const void* dy, const int64_t* index, int64_t n, int64_t limit,
+                        int64_t inner, int64_t padding_index, void* dweight) {
   const int64_t skip = padding_index < 0 ? -1 : padding_index;
   const auto run = [&](auto zero, void* sums, const void* rows) {
     using T = decltype(zero);
-    parallel_for(0, limit * inner, 1 << 16, [&](int64_t begin, int64_t end) { std::fill(static_cast<T*>(sums) + begin, static_cast<T*>(sums) + end, T(0)); });
-    add_rows<T>(static_cast<T*>(sums), 1, limit, inner, index, n, static_cast<const T*>(rows), T(1), skip);
+    parallel_for(0, limit * inner, 1 << 16, [&](int64_t begin, int64_t end) {
+      std::fill(static_cast<T*>(sums) + begin, static_cast<T*>(sums) + end, T(0));
+    });
+    add_rows<T>(static_cast<T*>(sums), 1, limit, inner, index, n, static_cast<const T*>(rows), T(1),
+                skip);
   };
   if (type == kFloat64) return run(double{}, dweight, dy);
   if (type == kFloat32) return run(float{}, dweight, dy);
@@ -261,14 +288,17 @@ void one_hot(const int64_t* index, int64_t n, int64_t classes, int64_t* out) {
   });
 }
 
-void tril_triu(int64_t element_bytes, const void* in, int64_t batch, int64_t rows, int64_t columns, int64_t diagonal, bool lower, void* out) {
+void tril_triu(int64_t element_bytes, const void* in, int64_t batch, int64_t rows, int64_t columns,
+               int64_t diagonal, bool lower, void* out) {
   parallel_for(0, batch * rows, per_task(columns), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const auto* from = static_cast<const std::byte*>(in) + t * columns * element_bytes;
       auto* to = static_cast<std::byte*>(out) + t * columns * element_bytes;
       // Columns [0, split) are below the cut, the rest above it; the sum saturates far diagonals.
-      const int64_t cut = std::clamp<int64_t>(diagonal, -rows - 1, columns + 1) + t % rows + (lower ? 1 : 0);
-      const int64_t split = std::clamp<int64_t>(cut, 0, columns) * element_bytes, all = columns * element_bytes;
+      const int64_t cut =
+          std::clamp<int64_t>(diagonal, -rows - 1, columns + 1) + t % rows + (lower ? 1 : 0);
+      const int64_t split = std::clamp<int64_t>(cut, 0, columns) * element_bytes,
+                    all = columns * element_bytes;
       const int64_t first = lower ? 0 : split, last = lower ? split : all;
       std::memset(to, 0, static_cast<size_t>(first));
       std::memmove(to + first, from + first, static_cast<size_t>(last - first));

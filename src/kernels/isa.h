@@ -22,8 +22,7 @@ inline constexpr bool kOneIsa = false;
 #endif
 
 /// Entry points of Body::run<level>(args…), a static always_inline template, one per level.
-template <class Body, class... Args>
-struct IsaLoops {
+template <class Body, class... Args> struct IsaLoops {
   using Pointer = void (*)(Args...);
 
   PELLUCID_TARGET_BASELINE static void baseline(Args... args) {

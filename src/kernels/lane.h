@@ -15,18 +15,9 @@
 namespace pellucid::kernels {
 
 namespace detail {
-template <class T>
-struct BitsOf {
-  using type = std::make_unsigned_t<T>;
-};
-template <>
-struct BitsOf<float> {
-  using type = uint32_t;
-};
-template <>
-struct BitsOf<double> {
-  using type = uint64_t;
-};
+template <class T> struct BitsOf { using type = std::make_unsigned_t<T>; };
+template <> struct BitsOf<float> { using type = uint32_t; };
+template <> struct BitsOf<double> { using type = uint64_t; };
 }  // namespace detail
 
 /// What a comparison of lanes gives.
@@ -43,8 +34,7 @@ struct LaneMask {
 };
 
 /// A number of type T in a kernel compiled for level I.
-template <class T, Isa I, bool kExact = false>
-struct Lane {
+template <class T, Isa I, bool kExact = false> struct Lane {
   using Scalar = T;
   using Mask = LaneMask;
   using Bits = Lane<typename detail::BitsOf<T>::type, I, kExact>;

@@ -11,35 +11,20 @@
 
 namespace pellucid::kernels {
 
-template <Real V>
-[[gnu::always_inline]] inline V reciprocal(V x) {
-  return V(1) / x;
-}
-template <Real V>
-[[gnu::always_inline]] inline V rsqrt(V x) {
-  return V(1) / sqrt(x);
-}
-template <class V>
-[[gnu::always_inline]] inline V square(V x) {
-  return x * x;
-}
+template <Real V> [[gnu::always_inline]] inline V reciprocal(V x) { return V(1) / x; }
+template <Real V> [[gnu::always_inline]] inline V rsqrt(V x) { return V(1) / sqrt(x); }
+template <class V> [[gnu::always_inline]] inline V square(V x) { return x * x; }
 
-template <Real V>
-[[gnu::always_inline]] inline auto isnan(V x) {
-  return x != x;
-}
-template <Real V>
-[[gnu::always_inline]] inline auto isinf(V x) {
+template <Real V> [[gnu::always_inline]] inline auto isnan(V x) { return x != x; }
+template <Real V> [[gnu::always_inline]] inline auto isinf(V x) {
   return abs(x) == detail::infinity<V>();
 }
-template <Real V>
-[[gnu::always_inline]] inline auto isfinite(V x) {
+template <Real V> [[gnu::always_inline]] inline auto isfinite(V x) {
   return abs(x) < detail::infinity<V>();
 }
 
 /// sqrt(x² + y²) without needless overflow; infinity wins over NaN.
-template <Real V>
-[[gnu::always_inline]] inline V hypot(V x, V y) {
+template <Real V> [[gnu::always_inline]] inline V hypot(V x, V y) {
   const V ax = abs(x), ay = abs(y);
   const V hi = max(ax, ay), lo = min(ax, ay);
   const V q = select(hi == V(0), V(0), lo / hi);
@@ -52,8 +37,7 @@ template <Real V>
 namespace detail {
 
 /// erf(x) for |x| <= 1, as x + x * (fit of erf(x) / x - 1 over x²).
-template <class V>
-[[gnu::always_inline]] inline V erf_near(V x) {
+template <class V> [[gnu::always_inline]] inline V erf_near(V x) {
   const V z = x * x;
   V q;
   if constexpr (is_float<V>) {
@@ -70,8 +54,7 @@ template <class V>
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V erf(V x) {
+template <Real V> [[gnu::always_inline]] inline V erf(V x) {
   const V a = abs(x);
   V exponent;  // -log(1 - erf(a)) on a >= 1, up to where erf rounds to 1
   if constexpr (detail::is_float<V>) {
@@ -92,8 +75,7 @@ template <Real V>
 }
 
 /// 1 - erf(x), with its relative accuracy kept where that is tiny.
-template <Real V>
-[[gnu::always_inline]] inline V erfc(V x) {
+template <Real V> [[gnu::always_inline]] inline V erfc(V x) {
   const V a = min(detail::constant<V>(11.0, 28.0), abs(x));  // beyond, the result is 0
   const V t = (a - V(3.75)) / (a + V(3.75));
   V q;  // exp(a²) erfc(a) (1 + 2 a), a smooth function of t
@@ -120,8 +102,7 @@ template <Real V>
 
 /// C's fmod: exact, with the sign of x. Quotients too great for one step are left to libm as in
 /// sin.
-template <Real V>
-[[gnu::always_inline]] inline V fmod(V x, V y) {
+template <Real V> [[gnu::always_inline]] inline V fmod(V x, V y) {
   if constexpr (V::kLibm)
     return V(std::fmod(x.v, y.v));
   else {
@@ -142,15 +123,13 @@ template <Real V>
 }
 
 /// Python's %, as PyTorch's remainder: the sign of y.
-template <Real V>
-[[gnu::always_inline]] inline V remainder(V x, V y) {
+template <Real V> [[gnu::always_inline]] inline V remainder(V x, V y) {
   const V m = fmod(x, y);
   return select((m != V(0)) & ((m < V(0)) ^ (y < V(0))), m + y, m);
 }
 
 /// The quotient rounded down, consistent with remainder; x / 0 as in division.
-template <Real V>
-[[gnu::always_inline]] inline V floor_div(V x, V y) {
+template <Real V> [[gnu::always_inline]] inline V floor_div(V x, V y) {
   const V m = fmod(x, y);
   V q = (x - m) / y;
   q = select((m != V(0)) & ((m < V(0)) ^ (y < V(0))), q - V(1), q);

@@ -27,75 +27,51 @@ concept Real = requires {
 
 namespace detail {
 
-template <class V>
-inline constexpr bool is_float = std::is_same_v<typename V::Scalar, float>;
-template <class V>
-using Limits = std::numeric_limits<typename V::Scalar>;
+template <class V> inline constexpr bool is_float = std::is_same_v<typename V::Scalar, float>;
+template <class V> using Limits = std::numeric_limits<typename V::Scalar>;
 
 /// 1.5 * 2^(digits - 1): x + magic has round(x) in its low bits, for |x| < 2^(digits - 3).
-template <class V>
-inline constexpr double kMagic = is_float<V> ? 12582912.0 : 6755399441055744.0;
+template <class V> inline constexpr double kMagic = is_float<V> ? 12582912.0 : 6755399441055744.0;
 /// Bits below the exponent.
-template <class V>
-inline constexpr int kMantissa = is_float<V> ? 23 : 52;
+template <class V> inline constexpr int kMantissa = is_float<V> ? 23 : 52;
 
-template <class V>
-[[gnu::always_inline]] inline V constant(double single, double full) {
+template <class V> [[gnu::always_inline]] inline V constant(double single, double full) {
   return V(is_float<V> ? single : full);
 }
-template <class V>
-[[gnu::always_inline]] inline V infinity() {
-  return V(Limits<V>::infinity());
-}
-template <class V>
-[[gnu::always_inline]] inline V nan() {
-  return V(Limits<V>::quiet_NaN());
-}
-template <class V>
-[[gnu::always_inline]] inline auto one_bits() {
+template <class V> [[gnu::always_inline]] inline V infinity() { return V(Limits<V>::infinity()); }
+template <class V> [[gnu::always_inline]] inline V nan() { return V(Limits<V>::quiet_NaN()); }
+template <class V> [[gnu::always_inline]] inline auto one_bits() {
   return typename V::Bits(is_float<V> ? 0x3f800000ull : 0x3ff0000000000000ull);
 }
-template <class V>
-[[gnu::always_inline]] inline auto sign_bit() {
+template <class V> [[gnu::always_inline]] inline auto sign_bit() {
   return typename V::Bits(is_float<V> ? 0x80000000ull : 0x8000000000000000ull);
 }
 /// x with its sign changed where `sign` has the sign bit.
-template <class V>
-[[gnu::always_inline]] inline V flip_sign(V x, typename V::Bits sign) {
+template <class V> [[gnu::always_inline]] inline V flip_sign(V x, typename V::Bits sign) {
   return V::from_bits(bits(x) ^ (sign & sign_bit<V>()));
 }
 
 /// c0 + c1 x + c2 x² + …, by Horner's rule.
-template <class V>
-[[gnu::always_inline]] inline V poly(V, double c0) {
-  return V(c0);
-}
-template <class V, class... C>
-[[gnu::always_inline]] inline V poly(V x, double c0, C... rest) {
+template <class V> [[gnu::always_inline]] inline V poly(V, double c0) { return V(c0); }
+template <class V, class... C> [[gnu::always_inline]] inline V poly(V x, double c0, C... rest) {
   return fma(poly(x, rest...), x, V(c0));
 }
 
 /// hi + lo, where lo is at most half a unit in the last place of hi.
-template <class V>
-struct Pair {
-  V hi, lo;
-};
+template <class V> struct Pair { V hi, lo; };
 
 /// a + b without error.
-template <class V>
-[[gnu::always_inline]] inline Pair<V> two_sum(V a, V b) {
+template <class V> [[gnu::always_inline]] inline Pair<V> two_sum(V a, V b) {
   const V s = a + b, t = s - a;
   return {s, (a - (s - t)) + (b - t)};
 }
 /// The same where |a| >= |b| or a is 0.
-template <class V>
-[[gnu::always_inline]] inline Pair<V> fast_two_sum(V a, V b) {
+template <class V> [[gnu::always_inline]] inline Pair<V> fast_two_sum(V a, V b) {
   const V s = a + b;
   return {s, b - (s - a)};
 }
 /// a * b without error, unless it under- or overflows; splits the factors where there is no fma.
-template <class V>
-[[gnu::always_inline]] inline Pair<V> two_product(V a, V b) {
+template <class V> [[gnu::always_inline]] inline Pair<V> two_product(V a, V b) {
   const V p = a * b;
   if constexpr (V::kFma) {
     return {p, fma(a, b, -p)};

@@ -8,8 +8,7 @@ namespace pellucid::kernels {
 namespace detail {
 
 /// exp(r) - 1 on |r| <= ln(2) / 2, as r + r² * (fit of (exp(r) - 1 - r) / r²).
-template <class V>
-[[gnu::always_inline]] inline V expm1_poly(V r) {
+template <class V> [[gnu::always_inline]] inline V expm1_poly(V r) {
   V q;
   if constexpr (is_float<V>) {
     q = poly(r, 0.500000009823, 0.166665187927, 0.041666196252, 0.00836888943922, 0.0013951086805);
@@ -23,13 +22,9 @@ template <class V>
 }
 
 /// x = n ln(2) + r; `shifted` is n + magic, whose low bits are n.
-template <class V>
-struct ExpReduction {
-  V shifted, n, r;
-};
+template <class V> struct ExpReduction { V shifted, n, r; };
 
-template <class V>
-[[gnu::always_inline]] inline ExpReduction<V> reduce_exp(V x) {
+template <class V> [[gnu::always_inline]] inline ExpReduction<V> reduce_exp(V x) {
   const V magic(kMagic<V>);
   const V shifted = fma(x, V(1.4426950408889634074), magic);
   const V n = shifted - magic;
@@ -40,14 +35,12 @@ template <class V>
 }
 
 /// 2^n for n in the normal range, from n + magic.
-template <class V>
-[[gnu::always_inline]] inline V pow2_shifted(V shifted) {
+template <class V> [[gnu::always_inline]] inline V pow2_shifted(V shifted) {
   return V::from_bits((bits(shifted) << kMantissa<V>)+one_bits<V>());
 }
 
 /// p * 2^n in two steps, so that results may overflow or be denormal.
-template <class V>
-[[gnu::always_inline]] inline V scale_shifted(V p, V shifted) {
+template <class V> [[gnu::always_inline]] inline V scale_shifted(V p, V shifted) {
   const auto k = bits(shifted), half = k >> 1;
   const auto one = one_bits<V>();
   const V s1 = V::from_bits((half << kMantissa<V>)+one);
@@ -56,43 +49,37 @@ template <class V>
 }
 
 /// Keeps x where exp neither surely overflows nor surely underflows to 0; NaN passes.
-template <class V>
-[[gnu::always_inline]] inline V clamp_exp(V x) {
+template <class V> [[gnu::always_inline]] inline V clamp_exp(V x) {
   return max(constant<V>(-104.0, -746.0), min(constant<V>(89.0, 710.0), x));
 }
 
 /// exp(x + low), for |low| far below |x|.
-template <class V>
-[[gnu::always_inline]] inline V exp_pair(V x, V low) {
+template <class V> [[gnu::always_inline]] inline V exp_pair(V x, V low) {
   const auto e = reduce_exp(clamp_exp(x));
   return scale_shifted(V(1) + expm1_poly(e.r + low), e.shifted);
 }
 
 /// exp(x) - 1 for |x| below 60, where one scaling by 2^n is enough.
-template <class V>
-[[gnu::always_inline]] inline V expm1_small(V x) {
+template <class V> [[gnu::always_inline]] inline V expm1_small(V x) {
   const auto e = reduce_exp(x);
   const V s = pow2_shifted(e.shifted);
   return fma(s, expm1_poly(e.r), s - V(1));
 }
 
 /// exp(x) / 2 for x >= 0, which stays finite as long as sinh and cosh do.
-template <class V>
-[[gnu::always_inline]] inline V half_exp(V x) {
+template <class V> [[gnu::always_inline]] inline V half_exp(V x) {
   const auto e = reduce_exp(min(constant<V>(90.0, 711.0), x));
   return scale_shifted(V(1) + expm1_poly(e.r), e.shifted - V(1));
 }
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V exp(V x) {
+template <Real V> [[gnu::always_inline]] inline V exp(V x) {
   const auto e = detail::reduce_exp(detail::clamp_exp(x));
   return detail::scale_shifted(V(1) + detail::expm1_poly(e.r), e.shifted);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V exp2(V x) {
+template <Real V> [[gnu::always_inline]] inline V exp2(V x) {
   const V magic(detail::kMagic<V>);
   x = max(detail::constant<V>(-151.0, -1076.0), min(detail::constant<V>(129.0, 1025.0), x));
   const V shifted = x + magic, f = x - (shifted - magic);  // f is exact
@@ -101,8 +88,7 @@ template <Real V>
   return detail::scale_shifted(V(1) + detail::expm1_poly(r), shifted);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V expm1(V x) {
+template <Real V> [[gnu::always_inline]] inline V expm1(V x) {
   const V c = max(detail::constant<V>(-18.0, -38.0), min(detail::constant<V>(89.0, 710.0), x));
   const auto e = detail::reduce_exp(c);
   // half of the result with 2^(n - 1), because 2^n itself may overflow where the result does not
@@ -112,22 +98,19 @@ template <Real V>
 }
 
 /// 1 / (1 + exp(-x)), also where that is denormal.
-template <Real V>
-[[gnu::always_inline]] inline V sigmoid(V x) {
+template <Real V> [[gnu::always_inline]] inline V sigmoid(V x) {
   const auto e = detail::reduce_exp(max(detail::constant<V>(-104.0, -746.0), -abs(x)));
   const V p = detail::scale_shifted(V(1) + detail::expm1_poly(e.r), e.shifted);  // exp(-|x|)
   return select(x < V(0), p, V(1)) / (V(1) + p);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V tanh(V x) {
+template <Real V> [[gnu::always_inline]] inline V tanh(V x) {
   const V t = detail::expm1_small(min(detail::constant<V>(18.5, 38.5), abs(x) + abs(x)));
   const V r = t / (t + V(2));
   return copysign(select(abs(x) < V(detail::Limits<V>::epsilon() / 2), abs(x), r), x);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V sinh(V x) {
+template <Real V> [[gnu::always_inline]] inline V sinh(V x) {
   const V a = abs(x), z = a * a;
   V q;  // (sinh(a) / a - 1) / a² on a <= 1
   if constexpr (detail::is_float<V>) {
@@ -141,8 +124,7 @@ template <Real V>
   return copysign(select(a < V(1), fma(a * z, q, a), h - V(0.25) / h), x);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V cosh(V x) {
+template <Real V> [[gnu::always_inline]] inline V cosh(V x) {
   const V h = detail::half_exp(abs(x));
   return h + V(0.25) / h;
 }

@@ -9,13 +9,9 @@ namespace pellucid::kernels {
 namespace detail {
 
 /// x = m * 2^e with m from sqrt(1/2) to sqrt(2), for positive finite x, denormals too.
-template <class V>
-struct LogSplit {
-  V m, e;
-};
+template <class V> struct LogSplit { V m, e; };
 
-template <class V>
-[[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
+template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
   using B = typename V::Bits;
   const auto tiny = x < V(Limits<V>::min());
   x = select(tiny, x * constant<V>(0x1p24, 0x1p54), x);
@@ -32,8 +28,7 @@ template <class V>
 }
 
 /// What log(1 + f) is beyond f, for 1 + f from sqrt(1/2) to sqrt(2): about -f² / 2.
-template <class V>
-[[gnu::always_inline]] inline V log1p_rest(V f) {
+template <class V> [[gnu::always_inline]] inline V log1p_rest(V f) {
   const V f2 = f * f;
   if constexpr (is_float<V>) {  // (log(1 + f) - f + f²/2) / f³
     const V q = poly(f, 0.333333172954, -0.250008115859, 0.200022514199, -0.166244871567,
@@ -50,30 +45,26 @@ template <class V>
 }
 
 /// `r` for positive finite x; else what a logarithm gives for 0, negatives, infinity and NaN.
-template <class V>
-[[gnu::always_inline]] inline V log_special(V x, V r) {
+template <class V> [[gnu::always_inline]] inline V log_special(V x, V r) {
   r = select(x < infinity<V>(), r, x);
   r = select(x == V(0), -infinity<V>(), r);
   return select(x < V(0), nan<V>(), r);
 }
 
 /// e ln(2) + log(1 + f).
-template <class V>
-[[gnu::always_inline]] inline V log_join(V e, V f) {
+template <class V> [[gnu::always_inline]] inline V log_join(V e, V f) {
   const V low = fma(e, constant<V>(0x1.0bfbe8p-15, -0x1.718432a1b0e26p-35), log1p_rest(f));
   return fma(e, constant<V>(0x1.62ep-1, 0x1.62e42ffp-1), f + low);
 }
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V log(V x) {
+template <Real V> [[gnu::always_inline]] inline V log(V x) {
   const auto s = detail::split_log(x);
   return detail::log_special(x, detail::log_join(s.e, s.m - V(1)));
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V log2(V x) {
+template <Real V> [[gnu::always_inline]] inline V log2(V x) {
   const auto s = detail::split_log(x);
   const V f = s.m - V(1), rest = detail::log1p_rest(f);
   // 1 / ln(2) is 1 + 0.4427: the 1 costs no rounding
@@ -81,8 +72,7 @@ template <Real V>
   return detail::log_special(x, s.e + (f + fma(f, c, fma(rest, c, rest))));
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V log10(V x) {
+template <Real V> [[gnu::always_inline]] inline V log10(V x) {
   const auto s = detail::split_log(x);
   const V f = s.m - V(1), rest = detail::log1p_rest(f);
   const V c(0.43429448190325182765);
@@ -91,8 +81,7 @@ template <Real V>
   return detail::log_special(x, fma(s.e, detail::constant<V>(0x1.344p-2, 0x1.3441350ap-2), low));
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V log1p(V x) {
+template <Real V> [[gnu::always_inline]] inline V log1p(V x) {
   const V u = V(1) + x;
   const auto s = detail::split_log(u);
   // 2^-e (1 + x) - 1 from x itself, so that what 1 + x lost is not lost; it no longer counts beyond
@@ -104,8 +93,7 @@ template <Real V>
 }
 
 /// log(1 + exp(x)) without overflow.
-template <Real V>
-[[gnu::always_inline]] inline V softplus(V x) {
+template <Real V> [[gnu::always_inline]] inline V softplus(V x) {
   // exp(-|x|) is in [0, 1], so the special cases of log1p cannot occur; x + tail keeps NaN
   const V e = exp(-abs(x)), u = V(1) + e;
   const auto high = u > V(1.41421356);
@@ -115,16 +103,12 @@ template <Real V>
 }
 
 /// log(sigmoid(x)).
-template <Real V>
-[[gnu::always_inline]] inline V log_sigmoid(V x) {
-  return -softplus(-x);
-}
+template <Real V> [[gnu::always_inline]] inline V log_sigmoid(V x) { return -softplus(-x); }
 
 namespace detail {
 
 /// log(x) for positive finite x as a pair, with about half as many bits again as V has.
-template <class V>
-[[gnu::always_inline]] inline Pair<V> log_pair(V x) {
+template <class V> [[gnu::always_inline]] inline Pair<V> log_pair(V x) {
   const auto split = split_log(x);
   const V f = split.m - V(1);
   const auto den = two_sum(split.m, V(1));
@@ -160,8 +144,7 @@ template <class V>
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V pow(V x, V y) {
+template <Real V> [[gnu::always_inline]] inline V pow(V x, V y) {
   const V a = abs(x);
   // any greater exponent overflows or underflows too, whatever the base except 1
   const V limit = detail::constant<V>(0x1p40, 0x1p70);

@@ -9,18 +9,15 @@ namespace pellucid::kernels {
 namespace detail {
 
 /// The argument up to which the quotient by pi/2 has few enough bits for an exact reduction.
-template <class V>
-inline constexpr double kTrigRange = is_float<V> ? 12000.0 : 1.6e6;
+template <class V> inline constexpr double kTrigRange = is_float<V> ? 12000.0 : 1.6e6;
 
 /// |x| = n pi/2 + r + r_lo; the low bits of `quadrant` are n.
-template <class V>
-struct TrigReduction {
+template <class V> struct TrigReduction {
   V r, r_lo;
   typename V::Bits quadrant;
 };
 
-template <class V>
-[[gnu::always_inline]] inline TrigReduction<V> reduce_trig(V x) {
+template <class V> [[gnu::always_inline]] inline TrigReduction<V> reduce_trig(V x) {
   const V a = abs(x), magic(kMagic<V>);
   const V shifted = fma(a, V(0.63661977236758134308), magic);
   const V n = shifted - magic;
@@ -32,8 +29,7 @@ template <class V>
   return {s.hi, low, bits(shifted)};
 }
 
-template <class V>
-[[gnu::always_inline]] inline V sin_poly(V r, V r_lo, V z) {
+template <class V> [[gnu::always_inline]] inline V sin_poly(V r, V r_lo, V z) {
   V q;  // (sin(r) / r - 1) / r² on |r| <= pi/4
   if constexpr (is_float<V>) {
     q = poly(z, -0.166666548843, 0.00833217438505, -0.000195167705962);
@@ -44,8 +40,7 @@ template <class V>
   return r + fma(r * z, q, r_lo);
 }
 
-template <class V>
-[[gnu::always_inline]] inline V cos_poly(V r, V r_lo, V z) {
+template <class V> [[gnu::always_inline]] inline V cos_poly(V r, V r_lo, V z) {
   V q;  // (cos(r) - 1 + r²/2) / r⁴
   if constexpr (is_float<V>) {
     q = poly(z, 0.0416666467575, -0.00138873626383, 2.44379077775e-5);
@@ -59,20 +54,17 @@ template <class V>
 
 /// Whether the lowest bit is set, asked through the sign of a float: the compiler turns `q & 1`
 /// into a one-bit integer, which it cannot vectorise.
-template <class V>
-[[gnu::always_inline]] inline auto is_odd(typename V::Bits q) {
+template <class V> [[gnu::always_inline]] inline auto is_odd(typename V::Bits q) {
   return V::from_bits((q << (sizeof(typename V::Scalar) * 8 - 1)) | one_bits<V>()) < V(0);
 }
 
-template <class V>
-[[gnu::always_inline]] inline V trig_range(V x, V r) {
+template <class V> [[gnu::always_inline]] inline V trig_range(V x, V r) {
   return select(abs(x) <= V(kTrigRange<V>), r, nan<V>());
 }
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V sin(V x) {
+template <Real V> [[gnu::always_inline]] inline V sin(V x) {
   if constexpr (V::kLibm)
     return V(std::sin(x.v));
   else {
@@ -85,8 +77,7 @@ template <Real V>
   }
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V cos(V x) {
+template <Real V> [[gnu::always_inline]] inline V cos(V x) {
   if constexpr (V::kLibm)
     return V(std::cos(x.v));
   else {
@@ -101,8 +92,7 @@ template <Real V>
   }
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V tan(V x) {
+template <Real V> [[gnu::always_inline]] inline V tan(V x) {
   if constexpr (V::kLibm)
     return V(std::tan(x.v));
   else {
@@ -118,8 +108,7 @@ template <Real V>
 namespace detail {
 
 /// asin(s) / s - 1, over z = s², on s <= 1/2.
-template <class V>
-[[gnu::always_inline]] inline V asin_poly(V z) {
+template <class V> [[gnu::always_inline]] inline V asin_poly(V z) {
   if constexpr (is_float<V>) {
     return poly(z, 0.166667534349, 0.07495259588, 0.0454750437363, 0.0241570936476,
                 0.0422033040795);
@@ -132,19 +121,16 @@ template <class V>
   }
 }
 
-template <class V>
-[[gnu::always_inline]] inline V half_pi() {
+template <class V> [[gnu::always_inline]] inline V half_pi() {
   return constant<V>(0x1.921fb6p+0, 0x1.921fb54442d18p+0);
 }
 /// pi/2 less half_pi().
-template <class V>
-[[gnu::always_inline]] inline V half_pi_low() {
+template <class V> [[gnu::always_inline]] inline V half_pi_low() {
   return constant<V>(-0x1.777a5cp-25, 0x1.1a62633145c07p-54);
 }
 
 /// The angle of the point (x, y), both >= 0, in [0, pi/2]; (0, 0) gives 0.
-template <class V>
-[[gnu::always_inline]] inline V quadrant_angle(V y, V x) {
+template <class V> [[gnu::always_inline]] inline V quadrant_angle(V y, V x) {
   // thirds at tan(pi/8) and tan(3 pi/8), so that one division serves |t| <= tan(pi/8)
   const auto upper = y > x * V(2.4142135623730950), middle = y > x * V(0.41421356237309505);
   const V num = select(upper, -x, select(middle, y - x, y));
@@ -169,8 +155,7 @@ template <class V>
 
 }  // namespace detail
 
-template <Real V>
-[[gnu::always_inline]] inline V asin(V x) {
+template <Real V> [[gnu::always_inline]] inline V asin(V x) {
   const V a = abs(x);
   const auto big = a > V(0.5);
   const V z = select(big, fma(a, V(-0.5), V(0.5)), a * a);
@@ -180,8 +165,7 @@ template <Real V>
   return copysign(select(big, high, s + tail), x);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V acos(V x) {
+template <Real V> [[gnu::always_inline]] inline V acos(V x) {
   const V a = abs(x);
   const auto big = a > V(0.5);
   const V z = select(big, fma(a, V(-0.5), V(0.5)), a * a);
@@ -194,13 +178,11 @@ template <Real V>
   return select(big, far, near);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V atan(V x) {
+template <Real V> [[gnu::always_inline]] inline V atan(V x) {
   return copysign(detail::quadrant_angle(abs(x), V(1)), x);
 }
 
-template <Real V>
-[[gnu::always_inline]] inline V atan2(V y, V x) {
+template <Real V> [[gnu::always_inline]] inline V atan2(V y, V x) {
   V ay = abs(y), ax = abs(x);
   // keeps ax + ay finite and ax * 2.4 from overflowing; what is tiny beside a huge one does not
   // count

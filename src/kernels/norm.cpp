@@ -1,5 +1,5 @@
-// Layer norm and root-mean-square norm: a row is read into cache once and gone over two or three times there.
-// Batch and group norm are in norm_batch.cpp.
+// Layer norm and root-mean-square norm: a row is read into cache once and gone over two or three
+// times there. Batch and group norm are in norm_batch.cpp.
 #include "kernels/norm.h"
 
 #include <cmath>
@@ -10,20 +10,25 @@ namespace pellucid::kernels {
 namespace {
 
 constexpr int64_t kTaskElements = 16384;
-int64_t rows_per_task(int64_t n) { return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, n)); }
+int64_t rows_per_task(int64_t n) {
+  return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, n));
+}
 
 /// What scales and shifts a row: x -> (x - mean) * rstd.
 template <class T> struct Moments { T mean, rstd; };
 
 template <class T>
 [[gnu::always_inline]] inline Moments<T> moments(const T* x, int64_t n, double eps, bool centred) {
-  const T mean = centred ? sum_lanes<T>(n, [=](int64_t i) { return x[i]; }) / static_cast<T>(n) : T(0);
-  const T square = sum_lanes<T>(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / static_cast<T>(n);
+  const T mean =
+      centred ? sum_lanes<T>(n, [=](int64_t i) { return x[i]; }) / static_cast<T>(n) : T(0);
+  const T square =
+      sum_lanes<T>(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / static_cast<T>(n);
   return {mean, T(1) / std::sqrt(square + static_cast<T>(eps))};
 }
 
 template <class T>
-[[gnu::always_inline]] inline void apply(const T* x, Moments<T> m, const T* w, const T* b, T* y, int64_t n) {
+[[gnu::always_inline]] inline void apply(const T* x, Moments<T> m, const T* w, const T* b, T* y,
+                                         int64_t n) {
   if (w && b) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.rstd * w[i] + b[i];
@@ -36,8 +41,7 @@ template <class T>
   }
 }
 
-template <class T>
-void forward(const LayerNorm& l, bool centred, void* y, void* mean, void* rstd) {
+template <class T> void forward(const LayerNorm& l, bool centred, void* y, void* mean, void* rstd) {
   const Parameter<T> w(l.type, l.weight, l.n), b(l.type, l.bias, l.n);
   const T *weight = w.get(), *bias = b.get();
   parallel_for(0, l.rows, rows_per_task(l.n), [&](int64_t begin, int64_t end) {
@@ -57,18 +61,23 @@ void forward(const LayerNorm& l, bool centred, void* y, void* mean, void* rstd) 
   });
 }
 
-/// dx = rstd (g - mean(g) - xhat mean(g xhat)) with g(i) = dy weight; without mean(g) where x was not centred.
+/// dx = rstd (g - mean(g) - xhat mean(g xhat)) with g(i) = dy weight; without mean(g) where x was
+/// not centred.
 template <class T, class G>
-[[gnu::always_inline]] inline void row_gradient(const T* x, const G& g, Moments<T> m, T* dx, int64_t n, bool centred) {
-  const T along = sum_mapped<T>(n, [=](int64_t i) { return g(i) * ((x[i] - m.mean) * m.rstd); }) / static_cast<T>(n);
+[[gnu::always_inline]] inline void row_gradient(const T* x, const G& g, Moments<T> m, T* dx,
+                                                int64_t n, bool centred) {
+  const T along = sum_mapped<T>(n, [=](int64_t i) { return g(i) * ((x[i] - m.mean) * m.rstd); }) /
+                  static_cast<T>(n);
   const T average = centred ? sum_mapped<T>(n, g) / static_cast<T>(n) : T(0);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) dx[i] = m.rstd * (g(i) - average - (x[i] - m.mean) * m.rstd * along);
+  for (int64_t i = 0; i < n; ++i)
+    dx[i] = m.rstd * (g(i) - average - (x[i] - m.mean) * m.rstd * along);
 }
 
 /// sums[0, n) += dy xhat and sums[n, 2n) += dy.
 template <class T>
-[[gnu::always_inline]] inline void add_parameter_gradients(const T* x, const T* dy, Moments<T> m, T* sums, int64_t n) {
+[[gnu::always_inline]] inline void add_parameter_gradients(const T* x, const T* dy, Moments<T> m,
+                                                           T* sums, int64_t n) {
   T* scale = sums;
   T* shift = sums + n;
 #pragma omp simd
@@ -79,7 +88,8 @@ template <class T>
 }
 
 template <class T>
-void backward(const LayerNorm& l, bool centred, const void* dy, const void* mean, const void* rstd, void* dx, void* dweight, void* dbias) {
+void backward(const LayerNorm& l, bool centred, const void* dy, const void* mean, const void* rstd,
+              void* dx, void* dweight, void* dbias) {
   const Parameter<T> weight(l.type, l.weight, l.n);
   const bool sums_wanted = dweight || dbias;
   ColumnSums<T> sums(l.rows, sums_wanted ? 2 * l.n : 0, rows_per_task(l.n));
@@ -89,12 +99,17 @@ void backward(const LayerNorm& l, bool centred, const void* dy, const void* mean
       const T* x = read_row<T>(l.type, l.x, r * l.n, l.n, buffer.run(0));
       const T* g = read_row<T>(l.type, dy, r * l.n, l.n, buffer.run(1));
       T* out = dx ? open_row<T>(l.type, dx, r * l.n, buffer.run(2)) : nullptr;
-      const Moments<T> m{mean ? static_cast<const T*>(mean)[r] : T(0), static_cast<const T*>(rstd)[r]};
+      const Moments<T> m{mean ? static_cast<const T*>(mean)[r] : T(0),
+                         static_cast<const T*>(rstd)[r]};
       at_isa([&, n = l.n, w = weight.get()](auto) {
         // First, because dx may be dy.
         if (sums_wanted) add_parameter_gradients(x, g, m, sums.of(part), n);
-        if (out && w) row_gradient(x, [g, w](int64_t i) { return g[i] * w[i]; }, m, out, n, centred);
-        else if (out) row_gradient(x, [g](int64_t i) { return g[i]; }, m, out, n, centred);
+        if (out && w)
+          row_gradient(
+              x, [g, w](int64_t i) { return g[i] * w[i]; }, m, out, n, centred);
+        else if (out)
+          row_gradient(
+              x, [g](int64_t i) { return g[i]; }, m, out, n, centred);
       });
       if (out) write_row<T>(l.type, dx, r * l.n, l.n, out);
     }
@@ -110,16 +125,23 @@ void backward(const LayerNorm& l, bool centred, const void* dy, const void* mean
 void layer_norm(const LayerNorm& l, void* y, void* mean, void* rstd) {
   visit_compute(l.type, [&](auto zero) { forward<decltype(zero)>(l, true, y, mean, rstd); });
 }
-void layer_norm_backward(const LayerNorm& l, const void* dy, const void* mean, const void* rstd, void* dx, void* dweight, void* dbias) {
-  visit_compute(l.type, [&](auto zero) { backward<decltype(zero)>(l, true, dy, mean, rstd, dx, dweight, dbias); });
+void layer_norm_backward(const LayerNorm& l, const void* dy, const void* mean, const void* rstd,
+                         void* dx, void* dweight, void* dbias) {
+  visit_compute(l.type, [&](auto zero) {
+    backward<decltype(zero)>(l, true, dy, mean, rstd, dx, dweight, dbias);
+  });
 }
 void rms_norm(const LayerNorm& l, void* y, void* rstd) {
   LayerNorm plain = l;
   plain.bias = nullptr;
-  visit_compute(l.type, [&](auto zero) { forward<decltype(zero)>(plain, false, y, nullptr, rstd); });
+  visit_compute(l.type,
+                [&](auto zero) { forward<decltype(zero)>(plain, false, y, nullptr, rstd); });
 }
-void rms_norm_backward(const LayerNorm& l, const void* dy, const void* rstd, void* dx, void* dweight) {
-  visit_compute(l.type, [&](auto zero) { backward<decltype(zero)>(l, false, dy, nullptr, rstd, dx, dweight, nullptr); });
+void rms_norm_backward(const LayerNorm& l, const void* dy, const void* rstd, void* dx,
+                       void* dweight) {
+  visit_compute(l.type, [&](auto zero) {
+    backward<decltype(zero)>(l, false, dy, nullptr, rstd, dx, dweight, nullptr);
+  });
 }
 
 }  // namespace pellucid::kernels

@@ -1,7 +1,8 @@
-// Normalisation: layer, root-mean-square, batch and group norm, forward and backward. Arrays are contiguous in
-// the layout each function names; `type` is that of x, y, weight, bias and the gradients. Saved statistics
-// (mean, rstd) are of the compute type: float64 for float64, else float32. Pointers said to be optional may be null.
-// Bits depend on shapes alone: gradients of weights are summed over fixed parts of the rows in a fixed order.
+// Normalisation: layer, root-mean-square, batch and group norm, forward and backward. Arrays are
+// contiguous in the layout each function names; `type` is that of x, y, weight, bias and the
+// gradients. Saved statistics (mean, rstd) are of the compute type: float64 for float64, else
+// float32. Pointers said to be optional may be null. Bits depend on shapes alone: gradients of
+// weights are summed over fixed parts of the rows in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace pellucid::kernels {
 
-/// Layer norm over rows [rows, n]. mean and rstd get one value a row; weight and bias [n] are optional.
+/// Layer norm over rows [rows, n]. mean and rstd get one value a row; weight and bias [n] are
+/// optional.
 struct LayerNorm {
   DType type = kFloat32;
   int64_t rows = 0, n = 0;
@@ -21,10 +23,12 @@ struct LayerNorm {
 };
 void layer_norm(const LayerNorm& l, void* y, void* mean, void* rstd);
 /// Gradients; dx, dweight and dbias are optional each.
-void layer_norm_backward(const LayerNorm& l, const void* dy, const void* mean, const void* rstd, void* dx, void* dweight, void* dbias);
+void layer_norm_backward(const LayerNorm& l, const void* dy, const void* mean, const void* rstd,
+                         void* dx, void* dweight, void* dbias);
 /// y = x rsqrt(mean(x²) + eps) weight; bias is not used.
 void rms_norm(const LayerNorm& l, void* y, void* rstd);
-void rms_norm_backward(const LayerNorm& l, const void* dy, const void* rstd, void* dx, void* dweight);
+void rms_norm_backward(const LayerNorm& l, const void* dy, const void* rstd, void* dx,
+                       void* dweight);
 
 /// Batch norm of [batch, channels, spatial], or of [batch, spatial, channels] when channels_last.
 struct BatchNorm {
@@ -39,9 +43,10 @@ struct BatchNorm {
 void batch_norm_stats(const BatchNorm& b, void* mean, void* variance);
 /// y = (x - mean) rstd weight + bias with given statistics of the compute type.
 void batch_norm_apply(const BatchNorm& b, const void* mean, const void* rstd, void* y);
-/// Gradients. `training`: mean and rstd came from this batch and are differentiated too. All outputs are optional.
-void batch_norm_backward(const BatchNorm& b, const void* dy, const void* mean, const void* rstd, bool training, void* dx, void* dweight,
-                         void* dbias);
+/// Gradients. `training`: mean and rstd came from this batch and are differentiated too. All
+/// outputs are optional.
+void batch_norm_backward(const BatchNorm& b, const void* dy, const void* mean, const void* rstd,
+                         bool training, void* dx, void* dweight, void* dbias);
 
 /// Group norm of contiguous [batch, channels, spatial]; mean and rstd are [batch, groups].
 struct GroupNorm {
@@ -53,6 +58,7 @@ struct GroupNorm {
   double eps = 1e-5;
 };
 void group_norm(const GroupNorm& g, void* y, void* mean, void* rstd);
-void group_norm_backward(const GroupNorm& g, const void* dy, const void* mean, const void* rstd, void* dx, void* dweight, void* dbias);
+void group_norm_backward(const GroupNorm& g, const void* dy, const void* mean, const void* rstd,
+                         void* dx, void* dweight, void* dbias);
 
 }  // namespace pellucid::kernels

@@ -1,5 +1,5 @@
-// Sums over rows into columns, in an order fixed by the shape: rows are cut into parts, each part keeps its own
-// sums, and the parts are added pairwise. Shared by the backward passes of the norms.
+// Sums over rows into columns, in an order fixed by the shape: rows are cut into parts, each part
+// keeps its own sums, and the parts are added pairwise. Shared by the backward passes of the norms.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,13 @@
 namespace pellucid::kernels {
 
 /// `width` sums over `rows` rows that are cut into at most 256 parts of at least `least` rows.
-template <class T>
-class ColumnSums {
+template <class T> class ColumnSums {
  public:
   ColumnSums(int64_t rows, int64_t width, int64_t least)
-      : rows_(rows), width_(width), step_(std::max({least, (rows + 255) / 256, int64_t{1}})), parts_(rows ? (rows - 1) / step_ + 1 : 0),
+      : rows_(rows),
+        width_(width),
+        step_(std::max({least, (rows + 255) / 256, int64_t{1}})),
+        parts_(rows ? (rows - 1) / step_ + 1 : 0),
         sums_(static_cast<size_t>(std::max<int64_t>(1, parts_) * width), T(0)) {}
   int64_t parts() const { return parts_; }
   int64_t begin(int64_t part) const { return part * step_; }
@@ -40,8 +42,7 @@ class ColumnSums {
 };
 
 /// Stores n compute values as `type`, unless `out` is null.
-template <class T>
-void store_values(DType type, void* out, const T* values, int64_t n) {
+template <class T> void store_values(DType type, void* out, const T* values, int64_t n) {
   if (out) convert(dtype_of<T>, values, 1, type, out, 1, n);
 }
 
@@ -54,10 +55,11 @@ std::vector<T> parameter_values(DType type, const void* p, int64_t n, T otherwis
 }
 
 /// The same where null stays null, without a copy if the type is right.
-template <class T>
-class Parameter {
+template <class T> class Parameter {
  public:
-  Parameter(DType type, const void* p, int64_t n) : buffer_(type, p ? n : 0, 1), values_(p ? read_row<T>(type, p, 0, n, buffer_.run(0)) : nullptr) {}
+  Parameter(DType type, const void* p, int64_t n)
+      : buffer_(type, p ? n : 0, 1),
+        values_(p ? read_row<T>(type, p, 0, n, buffer_.run(0)) : nullptr) {}
   const T* get() const { return values_; }
 
  private:

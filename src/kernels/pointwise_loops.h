@@ -38,8 +38,7 @@ struct AllTypes {
 
 namespace detail {
 
-template <class F>
-constexpr bool uses_libm() {
+template <class F> constexpr bool uses_libm() {
   if constexpr (requires { F::kUsesLibm; })
     return F::kUsesLibm;
   else
@@ -47,8 +46,7 @@ constexpr bool uses_libm() {
 }
 
 /// bool storage is a byte that is 0 or 1 when we wrote it; any other byte counts as true.
-template <class T, class V>
-[[gnu::always_inline]] inline auto load(const void* p, int64_t i) {
+template <class T, class V> [[gnu::always_inline]] inline auto load(const void* p, int64_t i) {
   if constexpr (std::is_same_v<T, bool>)
     return LaneMask{static_cast<const uint8_t*>(p)[i] != 0};
   else
@@ -59,46 +57,37 @@ template <class T, class V>
 
 /// Kinds: what is called, from N inputs. Input k has type T, or bool where `first_is_bool` and k is
 /// 0.
-template <int N>
-struct ValueKind {  ///< T from N of T
+template <int N> struct ValueKind {  ///< T from N of T
   static constexpr int arity = N;
   static constexpr bool first_is_bool = false, bool_out = false;
-  template <class F, class... A>
-  [[gnu::always_inline]] static auto call(const F& f, A... a) {
+  template <class F, class... A> [[gnu::always_inline]] static auto call(const F& f, A... a) {
     return f.value(a...);
   }
 };
-template <int N>
-struct GradKind {  ///< T from the gradient and N - 1 of T
+template <int N> struct GradKind {  ///< T from the gradient and N - 1 of T
   static constexpr int arity = N;
   static constexpr bool first_is_bool = false, bool_out = false;
-  template <class F, class... A>
-  [[gnu::always_inline]] static auto call(const F& f, A... a) {
+  template <class F, class... A> [[gnu::always_inline]] static auto call(const F& f, A... a) {
     return f.grad(a...);
   }
 };
-template <int N>
-struct PredicateKind {  ///< bool from N of T
+template <int N> struct PredicateKind {  ///< bool from N of T
   static constexpr int arity = N;
   static constexpr bool first_is_bool = false, bool_out = true;
-  template <class F, class... A>
-  [[gnu::always_inline]] static auto call(const F& f, A... a) {
+  template <class F, class... A> [[gnu::always_inline]] static auto call(const F& f, A... a) {
     return f.value(a...);
   }
 };
-template <int N>
-struct SelectKind {  ///< T from a bool and N - 1 of T
+template <int N> struct SelectKind {  ///< T from a bool and N - 1 of T
   static constexpr int arity = N;
   static constexpr bool first_is_bool = true, bool_out = false;
-  template <class F, class... A>
-  [[gnu::always_inline]] static auto call(const F& f, A... a) {
+  template <class F, class... A> [[gnu::always_inline]] static auto call(const F& f, A... a) {
     return f.value(a...);
   }
 };
 
 /// The loop of formula F with kind K on type T; run<level> is its body.
-template <class F, class K, class T>
-struct FormulaLoop {
+template <class F, class K, class T> struct FormulaLoop {
   template <Isa I>
   [[gnu::always_inline]] static void run(const void* functor, void* out, const void* const* in,
                                          int64_t n) {
@@ -147,8 +136,7 @@ struct FormulaLoop {
   }
 };
 
-template <class F, class K, class Types>
-constexpr LoopTable loop_table(Isa level) {
+template <class F, class K, class Types> constexpr LoopTable loop_table(Isa level) {
   LoopTable t;
   if constexpr (Types::floats) {
     t.f32 = IsaLoops<FormulaLoop<F, K, float>, const void*, void*, const void* const*, int64_t>::at(
@@ -169,8 +157,7 @@ constexpr LoopTable loop_table(Isa level) {
 }
 
 /// The loops of formula F for the level in use.
-template <class F, class Kind, class Types = FloatTypes>
-const LoopTable& pointwise_loops() {
+template <class F, class Kind, class Types = FloatTypes> const LoopTable& pointwise_loops() {
   static constexpr LoopTable tables[] = {loop_table<F, Kind, Types>(Isa::Baseline),
                                          loop_table<F, Kind, Types>(Isa::V3),
                                          loop_table<F, Kind, Types>(Isa::V4)};

@@ -75,8 +75,7 @@ template <class T, class Index>
   }
 }
 
-template <class T>
-struct MaxForward {
+template <class T> struct MaxForward {
   /// Output rows [first, last) of all images (NHWC) or planes (NCHW).
   template <Isa level>
   [[gnu::always_inline]] static void run(const PoolPlan& p, PoolLayout layout, const T* x, T* y,
@@ -129,8 +128,7 @@ template <class T>
     std::fill_n(dx + i * channels + first, last - first, T(0));
 }
 
-template <class T>
-struct MaxBackward {
+template <class T> struct MaxBackward {
   /// NHWC: channels [first, last) of one image. NCHW: one plane, with first = 0 and last = 1.
   template <Isa level>
   [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels, const T* dy,
@@ -158,8 +156,7 @@ T divisor(const AverageOptions& o, const PoolPlan& p, const PoolWindow& rows,
   return static_cast<T>(h * w);
 }
 
-template <class T>
-struct AverageForward {
+template <class T> struct AverageForward {
   template <Isa level>
   [[gnu::always_inline]] static void run(const PoolPlan& p, PoolLayout layout,
                                          const AverageOptions& options, const T* x, T* y,
@@ -197,8 +194,7 @@ struct AverageForward {
   }
 };
 
-template <class T>
-struct AverageBackward {
+template <class T> struct AverageBackward {
   template <Isa level>
   [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels,
                                          const AverageOptions& options, const T* dy, T* dx,
@@ -233,8 +229,7 @@ int64_t row_grain(const PoolPlan& p, int64_t channels) {
 
 /// Calls f(offset of the image or plane in dy, in dx, channels, first, last) for each task of a
 /// backward pass.
-template <class F>
-void for_each_image(const PoolPlan& p, PoolLayout layout, F f) {
+template <class F> void for_each_image(const PoolPlan& p, PoolLayout layout, F f) {
   const int64_t in = p.H * p.W, out = p.OH() * p.OW();
   if (layout == PoolLayout::NCHW) {
     parallel_for(0, p.N * p.C, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, in)),

@@ -1,5 +1,6 @@
-// Elements are made in chunks of 1024: a vectorised loop over Philox counters fills words, a second loop maps words to
-// numbers, and a converter stores them. Chunks start at multiples of 1024 elements, so threads see the same blocks.
+// Elements are made in chunks of 1024: a vectorised loop over Philox counters fills words, a second
+// loop maps words to numbers, and a converter stores them. Chunks start at multiples of 1024
+// elements, so threads see the same blocks.
 #include "kernels/random.h"
 
 #include <algorithm>
@@ -19,18 +20,21 @@
 namespace pellucid::kernels {
 namespace {
 
-constexpr int64_t kChunk = 1024;             // elements
+constexpr int64_t kChunk = 1024;  // elements
 constexpr int64_t kGrain = 16 * kChunk;
-constexpr int64_t kBlocks = kChunk / 2;      // at most, for 64-bit numbers
+constexpr int64_t kBlocks = kChunk / 2;  // at most, for 64-bit numbers
 
 /// words[4b + k] = word k of Philox block first + b.
-[[gnu::always_inline]] inline void fill_words(uint64_t seed, uint64_t first, int64_t blocks, uint32_t* __restrict words) {
+[[gnu::always_inline]] inline void fill_words(uint64_t seed, uint64_t first, int64_t blocks,
+                                              uint32_t* __restrict words) {
   uint32_t w0[kBlocks], w1[kBlocks], w2[kBlocks], w3[kBlocks];
   for (int64_t b = 0; b < blocks; ++b) {
     const PhiloxBlock block = philox4x32(seed, first + static_cast<uint64_t>(b));
     w0[b] = block[0], w1[b] = block[1], w2[b] = block[2], w3[b] = block[3];
   }
-  for (int64_t b = 0; b < blocks; ++b) words[4 * b] = w0[b], words[4 * b + 1] = w1[b], words[4 * b + 2] = w2[b], words[4 * b + 3] = w3[b];
+  for (int64_t b = 0; b < blocks; ++b)
+    words[4 * b] = w0[b], words[4 * b + 1] = w1[b], words[4 * b + 2] = w2[b],
+              words[4 * b + 3] = w3[b];
 }
 
 /// uniforms[i] in [0, 1) for i < n, from block `first` on.
@@ -55,14 +59,17 @@ void fill_chunks(DType type, void* out, int64_t n, const Make& make) {
       const int64_t count = std::min(kChunk, end - first);
       T* to = type == dtype_of<T> ? static_cast<T*>(out) + first : values;
       at_isa([&](auto level) { make(level, first, count, to); });
-      if (to == values) convert(dtype_of<T>, values, 1, type, static_cast<std::byte*>(out) + first * element_size(type), 1, count);
+      if (to == values)
+        convert(dtype_of<T>, values, 1, type,
+                static_cast<std::byte*>(out) + first * element_size(type), 1, count);
     }
   });
 }
 
 /// Runs f with the type that numbers for `type` are made in.
-template <class F>
-void visit_made(DType type, const F& f) { type == kFloat64 ? f(double{}) : f(float{}); }
+template <class F> void visit_made(DType type, const F& f) {
+  type == kFloat64 ? f(double{}) : f(float{});
+}
 
 /// Fills with map(level, uniform).
 template <class Map>
@@ -76,7 +83,8 @@ void fill_mapped(DType type, void* out, int64_t n, PhiloxRange range, const Map&
   });
 }
 
-/// Standard normals in pairs, as normal_pair of base/philox.h has them: 2i and 2i + 1 from uniforms 2i and 2i + 1.
+/// Standard normals in pairs, as normal_pair of base/philox.h has them: 2i and 2i + 1 from uniforms
+/// 2i and 2i + 1.
 template <Isa I, class T>
 [[gnu::always_inline]] inline void to_normals(T* values, int64_t n, T mean, T deviation) {
   using V = Lane<T, I>;
@@ -89,12 +97,14 @@ template <Isa I, class T>
     radius[i] = (r * cos(turn)).v;
     angle[i] = (r * sin(turn)).v;
   }
-  for (int64_t i = 0; i < pairs; ++i) values[2 * i] = radius[i] * deviation + mean, values[2 * i + 1] = angle[i] * deviation + mean;
+  for (int64_t i = 0; i < pairs; ++i)
+    values[2 * i] = radius[i] * deviation + mean, values[2 * i + 1] = angle[i] * deviation + mean;
 }
 
 /// y = x scaled where the uniform is at least p, else 0.
 template <class T>
-[[gnu::always_inline]] inline void drop(const T* x, const float* u, float p, T scale, T* y, int64_t n) {
+[[gnu::always_inline]] inline void drop(const T* x, const float* u, float p, T scale, T* y,
+                                        int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) y[i] = u[i] >= p ? x[i] * scale : T(0);
 }
@@ -104,7 +114,8 @@ template <class T>
 void random_uniform(DType type, void* out, int64_t n, PhiloxRange range, double low, double high) {
   fill_mapped(type, out, n, range, [=](auto, auto* to, int64_t count) {
     using T = std::remove_reference_t<decltype(*to)>;
-    const T start = static_cast<T>(low), span = static_cast<T>(high - low), last = std::nextafter(static_cast<T>(high), start);
+    const T start = static_cast<T>(low), span = static_cast<T>(high - low),
+            last = std::nextafter(static_cast<T>(high), start);
     // Rounding may reach high itself, which the interval excludes.
     for (int64_t i = 0; i < count; ++i) {
       const T v = to[i] * span + start;
@@ -113,14 +124,16 @@ void random_uniform(DType type, void* out, int64_t n, PhiloxRange range, double 
   });
 }
 
-void random_normal(DType type, void* out, int64_t n, PhiloxRange range, double mean, double deviation) {
+void random_normal(DType type, void* out, int64_t n, PhiloxRange range, double mean,
+                   double deviation) {
   visit_made(type, [&](auto zero) {
     using T = decltype(zero);
     fill_chunks<T>(type, out, n, [&](auto level, int64_t first, int64_t count, T* to) {
       // An odd last element is the first of a whole pair.
       T values[kChunk];
       const int64_t even = (count + 1) / 2 * 2;
-      uniforms(range.seed, range.offset + static_cast<uint64_t>(first / kPerBlock<T>), even, values);
+      uniforms(range.seed, range.offset + static_cast<uint64_t>(first / kPerBlock<T>), even,
+               values);
       to_normals<level>(values, even, static_cast<T>(mean), static_cast<T>(deviation));
       std::copy_n(values, count, to);
     });
@@ -135,7 +148,8 @@ void random_exponential(DType type, void* out, int64_t n, PhiloxRange range, dou
   });
 }
 
-void random_integers(DType type, void* out, int64_t n, PhiloxRange range, int64_t low, int64_t high) {
+void random_integers(DType type, void* out, int64_t n, PhiloxRange range, int64_t low,
+                     int64_t high) {
   const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   fill_chunks<int64_t>(type, out, n, [&](auto, int64_t first, int64_t count, int64_t* to) {
     uint32_t words[2 * kChunk];
@@ -157,10 +171,12 @@ void random_bernoulli(DType type, void* out, int64_t n, PhiloxRange range, doubl
   });
 }
 
-void random_bernoulli(DType type, void* out, int64_t n, PhiloxRange range, DType p_type, const void* p) {
+void random_bernoulli(DType type, void* out, int64_t n, PhiloxRange range, DType p_type,
+                      const void* p) {
   fill_chunks<float>(type, out, n, [&](auto, int64_t first, int64_t count, float* to) {
     float limits[kChunk];
-    convert(p_type, static_cast<const std::byte*>(p) + first * element_size(p_type), 1, kFloat32, limits, 1, count);
+    convert(p_type, static_cast<const std::byte*>(p) + first * element_size(p_type), 1, kFloat32,
+            limits, 1, count);
     uniforms(range.seed, range.offset + static_cast<uint64_t>(first / 4), count, to);
     for (int64_t i = 0; i < count; ++i) to[i] = to[i] < limits[i] ? 1.0f : 0.0f;
   });
@@ -168,11 +184,14 @@ void random_bernoulli(DType type, void* out, int64_t n, PhiloxRange range, DType
 
 void random_permutation(int64_t* out, int64_t n, PhiloxRange range) {
   std::vector<uint64_t> keys(static_cast<size_t>(n));
-  fill_chunks<int64_t>(kInt64, keys.data(), n, [&](auto, int64_t first, int64_t count, int64_t* to) {
-    uint32_t words[2 * kChunk];
-    fill_words(range.seed, range.offset + static_cast<uint64_t>(first / 2), (count + 1) / 2, words);
-    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<int64_t>(uint64_t{words[2 * i]} << 32 | words[2 * i + 1]);
-  });
+  fill_chunks<int64_t>(
+      kInt64, keys.data(), n, [&](auto, int64_t first, int64_t count, int64_t* to) {
+        uint32_t words[2 * kChunk];
+        fill_words(range.seed, range.offset + static_cast<uint64_t>(first / 2), (count + 1) / 2,
+                   words);
+        for (int64_t i = 0; i < count; ++i)
+          to[i] = static_cast<int64_t>(uint64_t{words[2 * i]} << 32 | words[2 * i + 1]);
+      });
   const std::vector<int64_t> order = sorted_order(keys);
   std::copy(order.begin(), order.end(), out);
 }
@@ -185,7 +204,8 @@ void dropout(DType type, const void* x, void* y, int64_t n, PhiloxRange range, d
       float u[kChunk];
       const T* from = static_cast<const T*>(x) + first;
       if (type != dtype_of<T>) {
-        convert(type, static_cast<const std::byte*>(x) + first * element_size(type), 1, dtype_of<T>, values, 1, count);
+        convert(type, static_cast<const std::byte*>(x) + first * element_size(type), 1, dtype_of<T>,
+                values, 1, count);
         from = values;
       }
       uniforms(range.seed, range.offset + static_cast<uint64_t>(first / 4), count, u);
@@ -194,29 +214,34 @@ void dropout(DType type, const void* x, void* y, int64_t n, PhiloxRange range, d
   });
 }
 
-int64_t first_bad_distribution(DType type, const void* p, int64_t rows, int64_t classes, int64_t samples, bool replacement) {
+int64_t first_bad_distribution(DType type, const void* p, int64_t rows, int64_t classes,
+                               int64_t samples, bool replacement) {
   std::vector<double> w(static_cast<size_t>(classes));
   for (int64_t r = 0; r < rows; ++r) {
-    convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1, kFloat64, w.data(), 1, classes);
-    const bool valid = std::all_of(w.begin(), w.end(), [](double v) { return v >= 0 && std::isfinite(v); });
+    convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1, kFloat64,
+            w.data(), 1, classes);
+    const bool valid =
+        std::all_of(w.begin(), w.end(), [](double v) { return v >= 0 && std::isfinite(v); });
     const int64_t positive = std::count_if(w.begin(), w.end(), [](double v) { return v > 0; });
     if (!valid || positive == 0 || (!replacement && positive < samples)) return r;
   }
   return -1;
 }
 
-void random_multinomial(DType type, const void* p, int64_t rows, int64_t classes, int64_t samples, bool replacement, PhiloxRange range,
-                        int64_t* out) {
+void random_multinomial(DType type, const void* p, int64_t rows, int64_t classes, int64_t samples,
+                        bool replacement, PhiloxRange range, int64_t* out) {
   if (classes == 0 || samples == 0) return;
   parallel_for(0, rows, std::max<int64_t>(1, kChunk / classes), [&](int64_t begin, int64_t end) {
     std::vector<double> w(static_cast<size_t>(classes));
     for (int64_t r = begin; r < end; ++r) {
-      convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1, kFloat64, w.data(), 1, classes);
+      convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1,
+              kFloat64, w.data(), 1, classes);
       int64_t* to = out + r * samples;
       if (replacement) {
         for (int64_t c = 1; c < classes; ++c) w[c] += w[c - 1];
         for (int64_t s = 0; s < samples; ++s) {
-          const PhiloxBlock block = philox4x32(range.seed, range.offset + static_cast<uint64_t>(r * samples + s));
+          const PhiloxBlock block =
+              philox4x32(range.seed, range.offset + static_cast<uint64_t>(r * samples + s));
           const double u = uniform_double(block[0], block[1]) * w.back();
           const auto at = std::upper_bound(w.begin(), w.end(), u);
           // Rounding may make u the whole sum: then the last class of positive weight.
@@ -224,7 +249,8 @@ void random_multinomial(DType type, const void* p, int64_t rows, int64_t classes
         }
         continue;
       }
-      // The largest of w / exponential noise come first with the right probabilities (Efraimidis and Spirakis).
+      // The largest of w / exponential noise come first with the right probabilities (Efraimidis
+      // and Spirakis).
       const auto base = range.offset + static_cast<uint64_t>(r * ((classes + 1) / 2));
       for (int64_t c = 0; c < classes; ++c) {
         const PhiloxBlock block = philox4x32(range.seed, base + static_cast<uint64_t>(c / 2));
@@ -232,7 +258,14 @@ void random_multinomial(DType type, const void* p, int64_t rows, int64_t classes
         w[c] = w[c] > 0 ? w[c] / -std::log1p(-u) : -1;
       }
       const int64_t sizes[1] = {classes}, strides[1] = {1};
-      topk({.type = kFloat64, .in = w.data(), .values = nullptr, .indices = to, .sizes = sizes, .in_strides = strides, .out_strides = strides, .dim = 0},
+      topk({.type = kFloat64,
+            .in = w.data(),
+            .values = nullptr,
+            .indices = to,
+            .sizes = sizes,
+            .in_strides = strides,
+            .out_strides = strides,
+            .dim = 0},
            samples, true);
     }
   });

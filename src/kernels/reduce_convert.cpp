@@ -1,4 +1,5 @@
-// Contiguous runs go straight to the block converters; a strided side passes through a small buffer.
+// Contiguous runs go straight to the block converters; a strided side passes through a small
+// buffer.
 #include "kernels/reduce_convert.h"
 
 #include <algorithm>
@@ -22,18 +23,24 @@ void copy_strided(const void* src, int64_t src_stride, void* dst, int64_t dst_st
 }
 
 /// Moves elements of `size` bytes unchanged.
-void move(int64_t size, const void* src, int64_t src_stride, void* dst, int64_t dst_stride, int64_t n) {
+void move(int64_t size, const void* src, int64_t src_stride, void* dst, int64_t dst_stride,
+          int64_t n) {
   switch (size) {
-    case 1: return copy_strided<uint8_t>(src, src_stride, dst, dst_stride, n);
-    case 2: return copy_strided<uint16_t>(src, src_stride, dst, dst_stride, n);
-    case 4: return copy_strided<uint32_t>(src, src_stride, dst, dst_stride, n);
-    default: return copy_strided<uint64_t>(src, src_stride, dst, dst_stride, n);
+    case 1:
+      return copy_strided<uint8_t>(src, src_stride, dst, dst_stride, n);
+    case 2:
+      return copy_strided<uint16_t>(src, src_stride, dst, dst_stride, n);
+    case 4:
+      return copy_strided<uint32_t>(src, src_stride, dst, dst_stride, n);
+    default:
+      return copy_strided<uint64_t>(src, src_stride, dst, dst_stride, n);
   }
 }
 
 }  // namespace
 
-void convert(DType src_type, const void* src, int64_t src_stride, DType dst_type, void* dst, int64_t dst_stride, int64_t n) {
+void convert(DType src_type, const void* src, int64_t src_stride, DType dst_type, void* dst,
+             int64_t dst_stride, int64_t n) {
   const int64_t src_size = element_size(src_type), dst_size = element_size(dst_type);
   if (src_type == dst_type) return move(src_size, src, src_stride, dst, dst_stride, n);
   const ConvertBlock block = block_converter(dst_type, src_type);

@@ -1,5 +1,6 @@
-// The type-erased face of a fold: how one reduction op treats a block of a row, a block of rows across
-// columns, and two partial states. reduce_ops.cpp fills the tables, reduce.cpp walks the shapes.
+// The type-erased face of a fold: how one reduction op treats a block of a row, a block of rows
+// across columns, and two partial states. reduce_ops.cpp fills the tables, reduce.cpp walks the
+// shapes.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,14 @@ struct Fold {
   /// Folds n <= kFoldBlock contiguous values, the first of which has position `first`; pitch 1.
   void (*row)(const void* x, int64_t n, int64_t first, double parameter, void* state);
   /// Folds n <= kFoldRows rows of `width` values, column by column; pitch kFoldTile.
-  void (*columns)(const void* const* rows, int64_t n, int64_t width, int64_t first, double parameter, void* state);
+  void (*columns)(const void* const* rows, int64_t n, int64_t width, int64_t first,
+                  double parameter, void* state);
   /// into = into joined with from, which hold counts of n_into and n_from and follow each other.
-  void (*merge)(void* into, const void* from, int64_t pitch, int64_t width, int64_t n_into, int64_t n_from);
+  void (*merge)(void* into, const void* from, int64_t pitch, int64_t width, int64_t n_into,
+                int64_t n_from);
   /// The results of `count` folded values per column; a state without elements is never passed.
-  void (*finish)(const void* state, int64_t pitch, int64_t width, int64_t count, double parameter, void* values,
-                 void* means, int64_t* indices);
+  void (*finish)(const void* state, int64_t pitch, int64_t width, int64_t count, double parameter,
+                 void* values, void* means, int64_t* indices);
 };
 
 /// The table for args' op and types at the current ISA level.

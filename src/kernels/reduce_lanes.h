@@ -1,6 +1,7 @@
-// The order in which every reduction of the library adds: a fixed number of lanes over a block, then
-// a fixed tree over the lanes. The same loops run at every ISA level, so the bits do not depend on it.
-// Inline helpers for kernel files only; threads and strides are the callers' business.
+// The order in which every reduction of the library adds: a fixed number of lanes over a block,
+// then a fixed tree over the lanes. The same loops run at every ISA level, so the bits do not
+// depend on it. Inline helpers for kernel files only; threads and strides are the callers'
+// business.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +12,14 @@
 
 namespace pellucid::kernels {
 
-template <class F>
-struct CallAt {
-  template <Isa I>
-  [[gnu::always_inline]] static void run(const F& f) { f(std::integral_constant<Isa, I>{}); }
+template <class F> struct CallAt {
+  template <Isa I> [[gnu::always_inline]] static void run(const F& f) {
+    f(std::integral_constant<Isa, I>{});
+  }
 };
 
 /// Calls f(level), whose argument is an integral_constant, compiled for the ISA level in use.
-template <class F>
-void at_isa(const F& f) { IsaLoops<CallAt<F>, const F&>::at(isa())(f); }
+template <class F> void at_isa(const F& f) { IsaLoops<CallAt<F>, const F&>::at(isa())(f); }
 
 /// Lanes of a fold: 128 bytes of accumulators fill two AVX-512 or eight SSE registers.
 template <class T>
@@ -28,9 +28,11 @@ inline constexpr int64_t kLanes = sizeof(T) == 1 ? 64 : 128 / static_cast<int64_
 /// Elements that one fold takes at most before states are merged in a tree.
 inline constexpr int64_t kFoldBlock = 1024;
 
-/// Folds map(0) … map(n-1) into one value: element i goes to lane i mod kLanes, lanes join in a tree.
+/// Folds map(0) … map(n-1) into one value: element i goes to lane i mod kLanes, lanes join in a
+/// tree.
 template <class T, class Map, class Combine>
-[[gnu::always_inline]] inline T fold_lanes(int64_t n, T identity, const Map& map, const Combine& combine) {
+[[gnu::always_inline]] inline T fold_lanes(int64_t n, T identity, const Map& map,
+                                           const Combine& combine) {
   constexpr int64_t lanes = kLanes<T>;
   T acc[lanes];
   for (int64_t l = 0; l < lanes; ++l) acc[l] = identity;
@@ -45,39 +47,39 @@ template <class T, class Map, class Combine>
 
 /// a + b, wrapping for integers.
 struct AddCombine {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else return a + b;
+  template <class T> T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
   }
 };
 /// a * b, wrapping for integers.
 struct MulCombine {
-  template <class T>
-  T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-    else return a * b;
+  template <class T> T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else
+      return a * b;
   }
 };
 /// The larger; a NaN wins.
 struct MaxCombine {
-  template <class T>
-  T operator()(T a, T b) const {
+  template <class T> T operator()(T a, T b) const {
     const T larger = a > b ? a : b;  // b if either is NaN, as the instruction has it
     return a != a ? a : larger;
   }
 };
 /// The smaller; a NaN wins.
 struct MinCombine {
-  template <class T>
-  T operator()(T a, T b) const {
+  template <class T> T operator()(T a, T b) const {
     const T smaller = a < b ? a : b;
     return a != a ? a : smaller;
   }
 };
 
-/// Sum of blocks: block_sum(first, n) over [0, n) in blocks of kFoldBlock, joined by a binary counter (level k holds
-/// the sum of 2^k blocks).
+/// Sum of blocks: block_sum(first, n) over [0, n) in blocks of kFoldBlock, joined by a binary
+/// counter (level k holds the sum of 2^k blocks).
 template <class T, class BlockSum>
 [[gnu::always_inline]] inline T sum_blocks(int64_t n, const BlockSum& block_sum) {
   T levels[48];
@@ -99,10 +101,10 @@ template <class T, class BlockSum>
 }
 
 /// Sum of map(i) over [0, n), pairwise above a block.
-template <class T, class Map>
-[[gnu::always_inline]] inline T sum_lanes(int64_t n, const Map& map) {
+template <class T, class Map> [[gnu::always_inline]] inline T sum_lanes(int64_t n, const Map& map) {
   return sum_blocks<T>(n, [&](int64_t first, int64_t count) {
-    return fold_lanes<T>(count, T(0), [&](int64_t i) { return map(first + i); }, AddCombine{});
+    return fold_lanes<T>(
+        count, T(0), [&](int64_t i) { return map(first + i); }, AddCombine{});
   });
 }
 
@@ -113,7 +115,8 @@ template <class T, class Map>
     T values[kFoldBlock];
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) values[i] = map(first + i);
-    return fold_lanes<T>(count, T(0), [&](int64_t i) { return values[i]; }, AddCombine{});
+    return fold_lanes<T>(
+        count, T(0), [&](int64_t i) { return values[i]; }, AddCombine{});
   });
 }
 

@@ -1,4 +1,5 @@
-// Cumulative sums and products along one dim of a strided array. Floats accumulate in float64, integers wrap in int64.
+// Cumulative sums and products along one dim of a strided array. Floats accumulate in float64,
+// integers wrap in int64.
 #pragma once
 
 #include <cstdint>

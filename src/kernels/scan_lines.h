@@ -1,4 +1,5 @@
-// Walking the lines of a strided array along one dim: the geometry that scans, sorts and scatters share.
+// Walking the lines of a strided array along one dim: the geometry that scans, sorts and scatters
+// share.
 #pragma once
 
 #include <array>
@@ -8,12 +9,12 @@
 
 namespace pellucid::kernels {
 
-/// The lines along `dim` of an array, numbered in row-major order of the other dims. `N` arrays are walked together,
-/// each with its own strides (in elements).
-template <int N>
-class Lines {
+/// The lines along `dim` of an array, numbered in row-major order of the other dims. `N` arrays are
+/// walked together, each with its own strides (in elements).
+template <int N> class Lines {
  public:
-  Lines(IntArrayRef sizes, int64_t dim, const std::array<IntArrayRef, N>& strides) : sizes_(sizes), strides_(strides), dim_(dim) {
+  Lines(IntArrayRef sizes, int64_t dim, const std::array<IntArrayRef, N>& strides)
+      : sizes_(sizes), strides_(strides), dim_(dim) {
     length = sizes.empty() ? 1 : sizes[static_cast<size_t>(dim)];
     count = 1;
     for (size_t i = 0; i < sizes.size(); ++i)
@@ -31,9 +32,9 @@ class Lines {
     }
     return at;
   }
-  int64_t length;              ///< elements of a line
-  int64_t count;               ///< lines
-  std::array<int64_t, N> step; ///< stride along a line
+  int64_t length;               ///< elements of a line
+  int64_t count;                ///< lines
+  std::array<int64_t, N> step;  ///< stride along a line
 
  private:
   IntArrayRef sizes_;

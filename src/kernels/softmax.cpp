@@ -1,5 +1,6 @@
-// Rows are handled one at a time in cache: largest value, exponentials, scaling. A strided dim is handled a
-// tile of columns at a time, in the same three passes, without a copy. Bits do not depend on threads.
+// Rows are handled one at a time in cache: largest value, exponentials, scaling. A strided dim is
+// handled a tile of columns at a time, in the same three passes, without a copy. Bits do not depend
+// on threads.
 #include "kernels/softmax.h"
 
 #include <algorithm>
@@ -18,16 +19,18 @@ namespace {
 constexpr int64_t kTaskElements = 16384;
 constexpr int64_t kTile = 128;  // columns handled side by side
 
-int64_t rows_per_task(int64_t row) { return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, row)); }
-
-template <class T>
-[[gnu::always_inline]] inline T largest_of(const T* x, int64_t n) {
-  return fold_lanes<T>(n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; }, MaxCombine{});
+int64_t rows_per_task(int64_t row) {
+  return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, row));
 }
 
-/// exp of a difference to the largest value, so that it cannot overflow; below the normal range it is 0.
-template <Isa I, class T>
-[[gnu::always_inline]] inline T exp_below(T x) {
+template <class T> [[gnu::always_inline]] inline T largest_of(const T* x, int64_t n) {
+  return fold_lanes<T>(
+      n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; }, MaxCombine{});
+}
+
+/// exp of a difference to the largest value, so that it cannot overflow; below the normal range it
+/// is 0.
+template <Isa I, class T> [[gnu::always_inline]] inline T exp_below(T x) {
   using V = Lane<T, I>;
   const T least = std::is_same_v<T, float> ? T(-87.3) : T(-708.3);
   const auto e = detail::reduce_exp(max(V(least), V(x)));
@@ -69,7 +72,8 @@ template <Isa I, class T>
 }
 
 template <Isa I, class T>
-[[gnu::always_inline]] inline void backward_row(const T* dy, const T* y, T* dx, int64_t n, bool log) {
+[[gnu::always_inline]] inline void backward_row(const T* dy, const T* y, T* dx, int64_t n,
+                                                bool log) {
   if (log) {
     const T sum = sum_lanes<T>(n, [=](int64_t i) { return dy[i]; });
 #pragma omp simd
@@ -81,9 +85,11 @@ template <Isa I, class T>
   }
 }
 
-/// A [rows, width] tile whose rows are `pitch` apart; width <= kTile. Loops over rows are kept apart from the
-/// vectorised loop over columns by the barrier, or g++ jams them together.
-struct Tile { int64_t rows, width, pitch; };
+/// A [rows, width] tile whose rows are `pitch` apart; width <= kTile. Loops over rows are kept
+/// apart from the vectorised loop over columns by the barrier, or g++ jams them together.
+struct Tile {
+  int64_t rows, width, pitch;
+};
 [[gnu::always_inline]] inline void next_row() { asm volatile("" ::: "memory"); }
 
 template <Isa I, class T>
@@ -147,36 +153,41 @@ template <Isa I, class T>
   }
 }
 
-/// Cuts a strided problem into tiles of columns. Calls run(inputs, output, tile); where values must be converted,
-/// the tile is copied to a buffer of compute values first.
+/// Cuts a strided problem into tiles of columns. Calls run(inputs, output, tile); where values must
+/// be converted, the tile is copied to a buffer of compute values first.
 template <class T, int N, class Run>
 void for_tiles(DType type, const void* const (&in)[N], void* out, SoftmaxShape s, const Run& run) {
   const int64_t tiles = (s.inner - 1) / kTile + 1, size = element_size(type);
-  parallel_for(0, s.outer * tiles, rows_per_task(s.dim * std::min(s.inner, kTile)), [&](int64_t begin, int64_t end) {
-    const RowBuffer<T> buffer(type, s.dim * kTile, N + 1);
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t first = t % tiles * kTile, width = std::min(kTile, s.inner - first);
-      const int64_t offset = t / tiles * s.dim * s.inner + first;
-      const T* from[N];
-      if (type == dtype_of<T>) {
-        for (int i = 0; i < N; ++i) from[i] = static_cast<const T*>(in[i]) + offset;
-        run(from, static_cast<T*>(out) + offset, Tile{s.dim, width, s.inner});
-        continue;
-      }
-      for (int i = 0; i < N; ++i) {
-        from[i] = buffer.run(i);
-        for (int64_t r = 0; r < s.dim; ++r)
-          convert(type, static_cast<const std::byte*>(in[i]) + (offset + r * s.inner) * size, 1, dtype_of<T>, buffer.run(i) + r * kTile, 1, width);
-      }
-      run(from, buffer.run(N), Tile{s.dim, width, kTile});
-      for (int64_t r = 0; r < s.dim; ++r) write_row(type, out, offset + r * s.inner, width, buffer.run(N) + r * kTile);
-    }
-  });
+  parallel_for(
+      0, s.outer * tiles, rows_per_task(s.dim * std::min(s.inner, kTile)),
+      [&](int64_t begin, int64_t end) {
+        const RowBuffer<T> buffer(type, s.dim * kTile, N + 1);
+        for (int64_t t = begin; t < end; ++t) {
+          const int64_t first = t % tiles * kTile, width = std::min(kTile, s.inner - first);
+          const int64_t offset = t / tiles * s.dim * s.inner + first;
+          const T* from[N];
+          if (type == dtype_of<T>) {
+            for (int i = 0; i < N; ++i) from[i] = static_cast<const T*>(in[i]) + offset;
+            run(from, static_cast<T*>(out) + offset, Tile{s.dim, width, s.inner});
+            continue;
+          }
+          for (int i = 0; i < N; ++i) {
+            from[i] = buffer.run(i);
+            for (int64_t r = 0; r < s.dim; ++r)
+              convert(type, static_cast<const std::byte*>(in[i]) + (offset + r * s.inner) * size, 1,
+                      dtype_of<T>, buffer.run(i) + r * kTile, 1, width);
+          }
+          run(from, buffer.run(N), Tile{s.dim, width, kTile});
+          for (int64_t r = 0; r < s.dim; ++r)
+            write_row(type, out, offset + r * s.inner, width, buffer.run(N) + r * kTile);
+        }
+      });
 }
 
 /// Calls run(inputs, output) for each contiguous row of n values.
 template <class T, int N, class Run>
-void for_rows(DType type, const void* const (&in)[N], void* out, int64_t rows, int64_t n, const Run& run) {
+void for_rows(DType type, const void* const (&in)[N], void* out, int64_t rows, int64_t n,
+              const Run& run) {
   parallel_for(0, rows, rows_per_task(n), [&](int64_t begin, int64_t end) {
     const RowBuffer<T> buffer(type, n, N + 1);
     for (int64_t r = begin; r < end; ++r) {
@@ -188,11 +199,11 @@ void for_rows(DType type, const void* const (&in)[N], void* out, int64_t rows, i
   });
 }
 
-template <class T>
-struct Weights {
+template <class T> struct Weights {
   Weights(const CrossEntropy& c) : buffer(c.type, c.classes, 1) {
     if (c.weight) w = read_row<T>(c.type, c.weight, 0, c.classes, buffer.run(0));
-    total = w ? sum_lanes<T>(c.classes, [&](int64_t i) { return w[i]; }) : static_cast<T>(c.classes);
+    total =
+        w ? sum_lanes<T>(c.classes, [&](int64_t i) { return w[i]; }) : static_cast<T>(c.classes);
   }
   RowBuffer<T> buffer;
   const T* w = nullptr;
@@ -200,9 +211,9 @@ struct Weights {
   T operator[](int64_t i) const { return w ? w[i] : T(1); }
 };
 
-template <class T>
-void store_one(DType type, void* base, int64_t at, T value) {
-  convert(dtype_of<T>, &value, 1, type, static_cast<std::byte*>(base) + at * element_size(type), 1, 1);
+template <class T> void store_one(DType type, void* base, int64_t at, T value) {
+  convert(dtype_of<T>, &value, 1, type, static_cast<std::byte*>(base) + at * element_size(type), 1,
+          1);
 }
 
 }  // namespace
@@ -222,7 +233,8 @@ void softmax(DType type, const void* x, void* y, SoftmaxShape s, bool log) {
   });
 }
 
-void softmax_backward(DType type, const void* dy, const void* y, void* dx, SoftmaxShape s, bool log) {
+void softmax_backward(DType type, const void* dy, const void* y, void* dx, SoftmaxShape s,
+                      bool log) {
   if (s.outer == 0 || s.dim == 0 || s.inner == 0) return;
   visit_compute(type, [&](auto zero) {
     using T = decltype(zero);
@@ -247,7 +259,8 @@ void cross_entropy(const CrossEntropy& c, void* loss, void* logsumexp, void* row
   visit_compute(c.type, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(c);
-    const T smoothing = static_cast<T>(c.label_smoothing), share = smoothing / static_cast<T>(c.classes);
+    const T smoothing = static_cast<T>(c.label_smoothing),
+            share = smoothing / static_cast<T>(c.classes);
     parallel_for(0, c.rows, rows_per_task(c.classes), [&](int64_t begin, int64_t end) {
       const RowBuffer<T> buffer(c.type, c.classes, 1);
       for (int64_t r = begin; r < end; ++r) {
@@ -258,7 +271,8 @@ void cross_entropy(const CrossEntropy& c, void* loss, void* logsumexp, void* row
           log_sum = std::log(sum_of_exponentials<level>(x, shift, n)) + shift;
           if (smoothing == 0) return;
           const T* w = weights.w;
-          weighted = w ? sum_mapped<T>(n, [=](int64_t i) { return w[i] * x[i]; }) : sum_lanes<T>(n, [=](int64_t i) { return x[i]; });
+          weighted = w ? sum_mapped<T>(n, [=](int64_t i) { return w[i] * x[i]; })
+                       : sum_lanes<T>(n, [=](int64_t i) { return x[i]; });
         });
         static_cast<T*>(logsumexp)[r] = log_sum;
         const bool used = c.target[r] != c.ignore_index;
@@ -273,11 +287,13 @@ void cross_entropy(const CrossEntropy& c, void* loss, void* logsumexp, void* row
   });
 }
 
-void cross_entropy_backward(const CrossEntropy& c, const void* logsumexp, const void* dloss, void* dlogits) {
+void cross_entropy_backward(const CrossEntropy& c, const void* logsumexp, const void* dloss,
+                            void* dlogits) {
   visit_compute(c.type, [&](auto zero) {
     using T = decltype(zero);
     const Weights<T> weights(c);
-    const T smoothing = static_cast<T>(c.label_smoothing), share = smoothing / static_cast<T>(c.classes);
+    const T smoothing = static_cast<T>(c.label_smoothing),
+            share = smoothing / static_cast<T>(c.classes);
     parallel_for(0, c.rows, rows_per_task(c.classes), [&](int64_t begin, int64_t end) {
       const RowBuffer<T> buffer(c.type, c.classes, 2);
       for (int64_t r = begin; r < end; ++r) {
@@ -289,15 +305,19 @@ void cross_entropy_backward(const CrossEntropy& c, const void* logsumexp, const 
           std::fill_n(out, n, T(0));
         } else {
           const T* x = read_row<T>(c.type, c.logits, at, n, buffer.run(0));
-          const T hit = (T(1) - smoothing) * weights[c.target[r]] * g;  // what softmax and one-hot are scaled by
-          const T scale = hit + share * weights.total * g, spread = share * g, log_sum = static_cast<const T*>(logsumexp)[r];
+          const T hit = (T(1) - smoothing) * weights[c.target[r]] *
+                        g;  // what softmax and one-hot are scaled by
+          const T scale = hit + share * weights.total * g, spread = share * g,
+                  log_sum = static_cast<const T*>(logsumexp)[r];
           at_isa([=, w = weights.w](auto level) {
             if (w) {
 #pragma omp simd
-              for (int64_t i = 0; i < n; ++i) out[i] = scale * exp(Lane<T, level>(x[i] - log_sum)).v - spread * w[i];
+              for (int64_t i = 0; i < n; ++i)
+                out[i] = scale * exp(Lane<T, level>(x[i] - log_sum)).v - spread * w[i];
             } else {
 #pragma omp simd
-              for (int64_t i = 0; i < n; ++i) out[i] = scale * exp(Lane<T, level>(x[i] - log_sum)).v - spread;
+              for (int64_t i = 0; i < n; ++i)
+                out[i] = scale * exp(Lane<T, level>(x[i] - log_sum)).v - spread;
             }
           });
           out[c.target[r]] -= hit;

@@ -1,4 +1,5 @@
-// nonzero and masked_select: count, then fill. Rows along the last dim are tested a block at a time.
+// nonzero and masked_select: count, then fill. Rows along the last dim are tested a block at a
+// time.
 #include <algorithm>
 #include <cstddef>
 #include <vector>
@@ -22,13 +23,14 @@ struct Truth {
     parts = rows.length == 0 || rows.count == 0 ? 0 : (rows.count - 1) / per_part + 1;
   }
   /// Calls f(row, column) for each true element of a part, in order.
-  template <class F>
-  void visit(int64_t part, const F& f) const {
+  template <class F> void visit(int64_t part, const F& f) const {
     for (int64_t row = part * per_part; row < std::min(rows.count, (part + 1) * per_part); ++row)
       for (int64_t first = 0; first < rows.length; first += kBlock) {
         uint8_t flags[kBlock];
-        const int64_t n = std::min(kBlock, rows.length - first), offset = rows.start(row)[0] + first * rows.step[0];
-        convert(type, static_cast<const std::byte*>(in) + offset * element_size(type), rows.step[0], kBool, flags, 1, n);
+        const int64_t n = std::min(kBlock, rows.length - first),
+                      offset = rows.start(row)[0] + first * rows.step[0];
+        convert(type, static_cast<const std::byte*>(in) + offset * element_size(type), rows.step[0],
+                kBool, flags, 1, n);
         for (int64_t i = 0; i < n; ++i)
           if (flags[i]) f(row, first + i);
       }
@@ -85,14 +87,17 @@ void nonzero(DType type, const void* in, IntArrayRef sizes, IntArrayRef strides,
   });
 }
 
-void masked_select(int64_t element_bytes, const void* in, IntArrayRef in_strides, const bool* mask, IntArrayRef mask_strides, IntArrayRef sizes,
-                   void* out) {
+void masked_select(int64_t element_bytes, const void* in, IntArrayRef in_strides, const bool* mask,
+                   IntArrayRef mask_strides, IntArrayRef sizes, void* out) {
   const Truth truth(kBool, mask, sizes, mask_strides);
   const auto run = [&](auto zero) {
     using T = decltype(zero);
     select<T>(static_cast<const T*>(in), in_strides, truth, sizes, static_cast<T*>(out));
   };
-  element_bytes == 1 ? run(uint8_t{}) : element_bytes == 2 ? run(uint16_t{}) : element_bytes == 4 ? run(uint32_t{}) : run(uint64_t{});
+  element_bytes == 1   ? run(uint8_t{})
+  : element_bytes == 2 ? run(uint16_t{})
+  : element_bytes == 4 ? run(uint32_t{})
+                       : run(uint64_t{});
 }
 
 }  // namespace pellucid::kernels

@@ -1,5 +1,5 @@
-// Smooth activations: sigmoid, silu, mish, gelu, softplus, elu and their kin. The piecewise linear ones are in
-// activation_hard.cpp.
+// Smooth activations: sigmoid, silu, mish, gelu, softplus, elu and their kin. The piecewise linear
+// ones are in activation_hard.cpp.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
@@ -37,7 +37,8 @@ struct Mish {
 
 struct Gelu {
   static constexpr double kFlops = 8;
-  static constexpr double kSqrtHalf = 0.70710678118654752440, kDensity = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+  static constexpr double kSqrtHalf = 0.70710678118654752440,
+                          kDensity = 0.39894228040143267794;  // 1 / sqrt(2 pi)
   template <class V> V value(V x) const { return V(0.5) * x * (V(1) + erf(x * V(kSqrtHalf))); }
   template <class V> V grad(V g, V x) const {
     const V cdf = V(0.5) * (V(1) + erf(x * V(kSqrtHalf)));
@@ -47,7 +48,9 @@ struct Gelu {
 struct GeluTanh {
   static constexpr double kFlops = 10;
   static constexpr double kScale = 0.79788456080286535588, kCube = 0.044715;  // sqrt(2 / pi)
-  template <class V> V value(V x) const { return V(0.5) * x * (V(1) + tanh(V(kScale) * (x + V(kCube) * x * x * x))); }
+  template <class V> V value(V x) const {
+    return V(0.5) * x * (V(1) + tanh(V(kScale) * (x + V(kCube) * x * x * x)));
+  }
   template <class V> V grad(V g, V x) const {
     const V x2 = x * x, t = tanh(V(kScale) * (x + V(kCube) * x2 * x));
     const V slope = V(0.5) * x * (V(1) - t * t) * (V(kScale) * (V(1) + V(3 * kCube) * x2));
@@ -57,7 +60,8 @@ struct GeluTanh {
 
 bool is_tanh(const AttrReader& a) {
   const std::string_view text = a.text(0);
-  PELLUCID_CHECK(text == "none" || text == "tanh", ValueError, "gelu: approximate must be 'none' or 'tanh', found '{}'.", text);
+  PELLUCID_CHECK(text == "none" || text == "tanh", ValueError,
+                 "gelu: approximate must be 'none' or 'tanh', found '{}'.", text);
   return text == "tanh";
 }
 
@@ -67,13 +71,17 @@ void infer_gelu(Call& c) {
 }
 
 void run_gelu(Call& c) {
-  if (is_tanh(c)) run_formula<GeluTanh, 1, kernels::FloatTypes, Result::Float>(c);
-  else run_formula<Gelu, 1, kernels::FloatTypes, Result::Float>(c);
+  if (is_tanh(c))
+    run_formula<GeluTanh, 1, kernels::FloatTypes, Result::Float>(c);
+  else
+    run_formula<Gelu, 1, kernels::FloatTypes, Result::Float>(c);
 }
 
 void run_gelu_backward(Call& c) {
-  if (is_tanh(c)) run_grad<GeluTanh>(c);
-  else run_grad<Gelu>(c);
+  if (is_tanh(c))
+    run_grad<GeluTanh>(c);
+  else
+    run_grad<Gelu>(c);
 }
 
 /// log(1 + exp(beta x)) / beta, and x itself beyond the threshold.
@@ -101,10 +109,13 @@ struct Elu {
   static constexpr double kFlops = 6;
   double below, above, inner;
   bool from_result = false;
-  explicit Elu(const AttrReader& a) : below(a.number(0) * a.number(1)), above(a.number(1)), inner(a.number(2)) {
+  explicit Elu(const AttrReader& a)
+      : below(a.number(0) * a.number(1)), above(a.number(1)), inner(a.number(2)) {
     if (a.attrs().size() > 3) from_result = a.flag(3);
   }
-  template <class V> V value(V x) const { return select(x <= V(0), V(below) * expm1(x * V(inner)), x * V(above)); }
+  template <class V> V value(V x) const {
+    return select(x <= V(0), V(below) * expm1(x * V(inner)), x * V(above));
+  }
   template <class V> V grad(V g, V x) const {
     const V slope = from_result ? x + V(below) : V(below) * exp(x * V(inner));
     return select(x <= V(0), g * (V(inner) * slope), g * V(above));
@@ -112,7 +123,9 @@ struct Elu {
 };
 
 // grad_output, then the numbers, then the tensor: the order of PyTorch's schema.
-Tensors elu_vjp(const Vjp& v) { return {elu_backward(v.grad, v.scalar(0), v.scalar(1), v.scalar(2), false, v.in(0))}; }
+Tensors elu_vjp(const Vjp& v) {
+  return {elu_backward(v.grad, v.scalar(0), v.scalar(1), v.scalar(2), false, v.in(0))};
+}
 
 struct Softsign {
   static constexpr double kFlops = 2;
@@ -131,7 +144,8 @@ struct Tanhshrink {
   }
 };
 
-constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717,
+                 kSeluScale = 1.0507009873554804934193349852946;
 
 void gelu_samples(Samples& s) {
   unary_samples(s);
@@ -147,21 +161,26 @@ void floating_samples(Samples& s) {
 
 }  // namespace
 
-extern const OpDef sigmoid_backward_op, silu_backward_op, mish_backward_op, gelu_backward_op, softplus_backward_op, logsigmoid_backward_op,
-    elu_backward_op, softsign_backward_op, tanhshrink_backward_op;
+extern const OpDef sigmoid_backward_op, silu_backward_op, mish_backward_op, gelu_backward_op,
+    softplus_backward_op, logsigmoid_backward_op, elu_backward_op, softsign_backward_op,
+    tanhshrink_backward_op;
 
-extern constinit const OpDef sigmoid_op =
-    unary<Sigmoid, sigmoid_backward_op>("sigmoid[_](Tensor self) -> Tensor", "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13});
-extern constinit const OpDef sigmoid_backward_op = unary_backward<Sigmoid>("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
-                                                                           "grad_output * output * (1 - output)", backward_samples);
-extern constinit const OpDef silu_op =
-    unary<Silu, silu_backward_op, Accept::Floating>("silu[_](Tensor self) -> Tensor", "self * sigmoid(self)", floating_samples);
+extern constinit const OpDef sigmoid_op = unary<Sigmoid, sigmoid_backward_op>(
+    "sigmoid[_](Tensor self) -> Tensor", "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13});
+extern constinit const OpDef sigmoid_backward_op =
+    unary_backward<Sigmoid>("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
+                            "grad_output * output * (1 - output)", backward_samples);
+extern constinit const OpDef silu_op = unary<Silu, silu_backward_op, Accept::Floating>(
+    "silu[_](Tensor self) -> Tensor", "self * sigmoid(self)", floating_samples);
 extern constinit const OpDef silu_backward_op =
-    unary_backward<Silu>("silu_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * silu'(self)", backward_samples);
-extern constinit const OpDef mish_op =
-    unary<Mish, mish_backward_op, Accept::Floating>("mish[_](Tensor self) -> Tensor", "self * tanh(softplus(self))", floating_samples, {"Mish", 18});
+    unary_backward<Silu>("silu_backward(Tensor grad_output, Tensor self) -> Tensor",
+                         "grad_output * silu'(self)", backward_samples);
+extern constinit const OpDef mish_op = unary<Mish, mish_backward_op, Accept::Floating>(
+    "mish[_](Tensor self) -> Tensor", "self * tanh(softplus(self))", floating_samples,
+    {"Mish", 18});
 extern constinit const OpDef mish_backward_op =
-    unary_backward<Mish>("mish_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * mish'(self)", backward_samples);
+    unary_backward<Mish>("mish_backward(Tensor grad_output, Tensor self) -> Tensor",
+                         "grad_output * mish'(self)", backward_samples);
 
 extern constinit const OpDef gelu_op = {
     .schema = "gelu[_](Tensor self, *, str approximate='none') -> Tensor",
@@ -194,37 +213,50 @@ extern constinit const OpDef gelu_backward_op = {
 };
 
 extern constinit const OpDef softplus_op = unary<Softplus, softplus_backward_op, Accept::Floating>(
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "log(1 + exp(beta * self)) / beta; self where beta * self > threshold",
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    "log(1 + exp(beta * self)) / beta; self where beta * self > threshold",
     [](Samples& s) {
       floating_samples(s);
       s.add({sample_randn({3, 4}, 0.1), 2.0, 1.0});
-    }, {"Softplus", 1});
+    },
+    {"Softplus", 1});
 extern constinit const OpDef softplus_backward_op = unary_backward<Softplus>(
-    "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor", "grad_output * sigmoid(beta * self)", [](Samples& s) {
+    "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    "grad_output * sigmoid(beta * self)", [](Samples& s) {
       s.add({sample_randn({3, 4}), sample_randn({3, 4}), 1, 20});
       s.add({sample_randn({3, 4}), sample_randn({4, 3}).t(), 2.0, 1.0});
-      s.large([] { return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), 1.0, 20.0}; });
+      s.large([] {
+        return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), 1.0, 20.0};
+      });
     });
 
 extern constinit const OpDef log_sigmoid_op =
-    unary<LogSigmoid, logsigmoid_backward_op, Accept::Floating>("log_sigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples);
-extern constinit const OpDef logsigmoid_op = alias<log_sigmoid_op>("logsigmoid(Tensor self) -> Tensor", "log_sigmoid", unary_samples);
-extern constinit const OpDef logsigmoid_backward_op = unary_backward<LogSigmoid>(
-    "logsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * sigmoid(-self)", backward_samples);
+    unary<LogSigmoid, logsigmoid_backward_op, Accept::Floating>(
+        "log_sigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples);
+extern constinit const OpDef logsigmoid_op =
+    alias<log_sigmoid_op>("logsigmoid(Tensor self) -> Tensor", "log_sigmoid", unary_samples);
+extern constinit const OpDef logsigmoid_backward_op =
+    unary_backward<LogSigmoid>("logsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+                               "grad_output * sigmoid(-self)", backward_samples);
 
 extern constinit const OpDef elu_op = unary_float<Elu, Accept::Floating>(
     "elu[_](Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
-    "scale * self above 0, scale * alpha * (exp(input_scale * self) - 1) below", Saved::Inputs, elu_vjp,
+    "scale * self above 0, scale * alpha * (exp(input_scale * self) - 1) below", Saved::Inputs,
+    elu_vjp,
     [](Samples& s) {
       floating_samples(s);
       s.add({sample_randn({3, 4}, 0.1), 1.5, 0.8, 0.5});
-    }, {"Elu", 6});
+    },
+    {"Elu", 6});
 extern constinit const OpDef elu_backward_op = unary_backward<Elu>(
-    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
+    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool "
+    "is_result, Tensor self_or_result) -> Tensor",
     "grad_output * elu'(self), from self or from the result", [](Samples& s) {
       s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, false, sample_randn({3, 4}, 0.1)});
       s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, true, sample_randn({3, 4}, 0.1)});
-      s.large([] { return std::vector<Value>{randn({4096, 1024}), 1.0, 1.0, 1.0, false, randn({4096, 1024})}; });
+      s.large([] {
+        return std::vector<Value>{randn({4096, 1024}), 1.0, 1.0, 1.0, false, randn({4096, 1024})};
+      });
     });
 extern constinit const OpDef selu_op = {
     .schema = "selu[_](Tensor self) -> Tensor",
@@ -251,13 +283,15 @@ extern constinit const OpDef celu_op = {
         },
 };
 
-extern constinit const OpDef softsign_op =
-    unary<Softsign, softsign_backward_op>("softsign(Tensor self) -> Tensor", "self / (1 + abs(self))", unary_samples, {"Softsign", 1});
-extern constinit const OpDef softsign_backward_op = unary_backward<Softsign>("softsign_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                             "grad_output / (1 + abs(self))^2", backward_samples);
-extern constinit const OpDef tanhshrink_op =
-    unary<Tanhshrink, tanhshrink_backward_op>("tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples);
-extern constinit const OpDef tanhshrink_backward_op = unary_backward<Tanhshrink>("tanhshrink_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                                 "grad_output * tanh(self)^2", backward_samples);
+extern constinit const OpDef softsign_op = unary<Softsign, softsign_backward_op>(
+    "softsign(Tensor self) -> Tensor", "self / (1 + abs(self))", unary_samples, {"Softsign", 1});
+extern constinit const OpDef softsign_backward_op =
+    unary_backward<Softsign>("softsign_backward(Tensor grad_output, Tensor self) -> Tensor",
+                             "grad_output / (1 + abs(self))^2", backward_samples);
+extern constinit const OpDef tanhshrink_op = unary<Tanhshrink, tanhshrink_backward_op>(
+    "tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples);
+extern constinit const OpDef tanhshrink_backward_op =
+    unary_backward<Tanhshrink>("tanhshrink_backward(Tensor grad_output, Tensor self) -> Tensor",
+                               "grad_output * tanh(self)^2", backward_samples);
 
 }  // namespace pellucid

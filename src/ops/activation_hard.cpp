@@ -31,7 +31,9 @@ struct Hardtanh {
     const V y = select(x < V(low), V(low), x);
     return select(y > V(high), V(high), y);
   }
-  template <class V> V grad(V g, V x) const { return select((x <= V(low)) | (x >= V(high)), V(0), g); }
+  template <class V> V grad(V g, V x) const {
+    return select((x <= V(low)) | (x >= V(high)), V(0), g);
+  }
 };
 struct Hardsigmoid {
   static constexpr double kFlops = 3;
@@ -39,7 +41,9 @@ struct Hardsigmoid {
     const V y = x + V(3), low = select(y < V(0), V(0), y);
     return select(low > V(6), V(6), low) / V(6);
   }
-  template <class V> V grad(V g, V x) const { return select((x > V(-3)) & (x < V(3)), g * V(1.0 / 6), V(0)); }
+  template <class V> V grad(V g, V x) const {
+    return select((x > V(-3)) & (x < V(3)), g * V(1.0 / 6), V(0));
+  }
 };
 struct Hardswish {
   static constexpr double kFlops = 4;
@@ -54,8 +58,12 @@ struct Hardswish {
 struct Hardshrink {
   double lambda;
   explicit Hardshrink(const AttrReader& a) : lambda(a.number(0)) {}
-  template <class V> V value(V x) const { return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), x); }
-  template <class V> V grad(V g, V x) const { return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), g); }
+  template <class V> V value(V x) const {
+    return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), x);
+  }
+  template <class V> V grad(V g, V x) const {
+    return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), g);
+  }
 };
 struct Softshrink {
   static constexpr double kFlops = 2;
@@ -64,7 +72,9 @@ struct Softshrink {
   template <class V> V value(V x) const {
     return select(x > V(lambda), x - V(lambda), select(x < V(-lambda), x + V(lambda), x * V(0)));
   }
-  template <class V> V grad(V g, V x) const { return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), g); }
+  template <class V> V grad(V g, V x) const {
+    return select((x >= V(-lambda)) & (x <= V(lambda)), V(0), g);
+  }
 };
 struct Prelu {
   template <class V> V value(V x, V w) const { return select(x > V(0), x, x * w); }
@@ -72,13 +82,15 @@ struct Prelu {
 
 void infer_softshrink(Call& c) {
   infer_pointwise<Result::Float, Accept::Floating>(c);
-  PELLUCID_CHECK(c.number(0) >= 0, ValueError, "softshrink: lambd must not be negative, found {}.", c.number(0));
+  PELLUCID_CHECK(c.number(0) >= 0, ValueError, "softshrink: lambd must not be negative, found {}.",
+                 c.number(0));
 }
 
 Tensors prelu_vjp(const Vjp& v) {
   const Tensor &x = v.in(0), &w = v.in(1);
   const Tensor above = gt(x, 0);
-  return {v.needs(0) ? where(above, v.grad, mul(v.grad, w)) : Tensor(), v.needs(1) ? where(above, 0, mul(v.grad, x)) : Tensor()};
+  return {v.needs(0) ? where(above, v.grad, mul(v.grad, w)) : Tensor(),
+          v.needs(1) ? where(above, 0, mul(v.grad, x)) : Tensor()};
 }
 
 // One weight for all, or one for each channel (dimension 1).
@@ -90,7 +102,9 @@ Tensors compose_prelu(const Call& c) {
   if (w.numel() == 1) return {_prelu_kernel(x, w.dim() == 0 ? w : w.reshape({}))};
   const int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
   PELLUCID_CHECK(w.dim() == 1 && w.size(0) == channels, ShapeError,
-                 "prelu: weight must have 1 element or one for each of the {} channels of self, found sizes {} (self {}).", channels, w.sizes(), x.sizes());
+                 "prelu: weight must have 1 element or one for each of the {} channels of self, "
+                 "found sizes {} (self {}).",
+                 channels, w.sizes(), x.sizes());
   Dims sizes(static_cast<size_t>(x.dim()), 1);
   sizes[1] = channels;
   return {_prelu_kernel(x, w.reshape(sizes))};
@@ -122,7 +136,8 @@ void kink_backward_samples(Samples& s, std::initializer_list<Value> attributes) 
     return args;
   };
   s.add(with(sample_randn({3, 4}), sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4)));
-  s.add(with(sample_randn({4, 3}), (sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4)).t()));
+  s.add(with(sample_randn({4, 3}),
+             (sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4)).t()));
   s.large([attributes = std::vector<Value>(attributes)] {
     std::vector<Value> args = {randn({4096, 1024}), randn({4096, 1024}) * 2};
     args.insert(args.end(), attributes.begin(), attributes.end());
@@ -132,11 +147,13 @@ void kink_backward_samples(Samples& s, std::initializer_list<Value> attributes) 
 
 }  // namespace
 
-extern const OpDef hardtanh_backward_op, hardsigmoid_backward_op, hardswish_backward_op, hardshrink_backward_op, softshrink_backward_op;
+extern const OpDef hardtanh_backward_op, hardsigmoid_backward_op, hardswish_backward_op,
+    hardshrink_backward_op, softshrink_backward_op;
 
 extern constinit const OpDef relu_op = unary_same<Relu, Accept::NoBool>(
     "relu[_](Tensor self) -> Tensor", "max(0, self)", Saved::Output,
-    [](const Vjp& v) -> Tensors { return {threshold_backward(v.grad, v.out(), 0)}; }, integer_samples, {"Relu", 14});
+    [](const Vjp& v) -> Tensors { return {threshold_backward(v.grad, v.out(), 0)}; },
+    integer_samples, {"Relu", 14});
 extern constinit const OpDef relu6_op = {
     .schema = "relu6[_](Tensor self) -> Tensor",
     .doc = "min(max(0, self), 6)",
@@ -145,7 +162,8 @@ extern constinit const OpDef relu6_op = {
     .samples = kink_samples,
 };
 extern constinit const OpDef threshold_op = unary_same<Threshold, Accept::NoBool>(
-    "threshold[_](Tensor self, Scalar threshold, Scalar value) -> Tensor", "self above the threshold, value elsewhere", Saved::Inputs,
+    "threshold[_](Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    "self above the threshold, value elsewhere", Saved::Inputs,
     [](const Vjp& v) -> Tensors { return {threshold_backward(v.grad, v.in(0), v.scalar(0))}; },
     [](Samples& s) {
       s.add({sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4), 0.5, -2.0});
@@ -153,47 +171,64 @@ extern constinit const OpDef threshold_op = unary_same<Threshold, Accept::NoBool
       s.large([] { return std::vector<Value>{randn({4096, 1024}), 0.5, 0.0}; });
     });
 extern constinit const OpDef threshold_backward_op = unary_backward<Threshold>(
-    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", "grad_output where self > threshold, 0 elsewhere",
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+    "grad_output where self > threshold, 0 elsewhere",
     [](Samples& s) { kink_backward_samples(s, {0.0}); });
 
 extern constinit const OpDef leaky_relu_op = unary_float<LeakyRelu, Accept::Floating>(
-    "leaky_relu[_](Tensor self, Scalar negative_slope=0.01) -> Tensor", "self above 0, negative_slope * self below", Saved::Inputs,
-    [](const Vjp& v) -> Tensors { return {leaky_relu_backward(v.grad, v.in(0), v.scalar(0), false)}; },
+    "leaky_relu[_](Tensor self, Scalar negative_slope=0.01) -> Tensor",
+    "self above 0, negative_slope * self below", Saved::Inputs,
+    [](const Vjp& v) -> Tensors {
+      return {leaky_relu_backward(v.grad, v.in(0), v.scalar(0), false)};
+    },
     [](Samples& s) {
       floating_samples(s);
       s.add({sample_randn({3, 4}, 0.1), 0.2});
-    }, {"LeakyRelu", 16});
+    },
+    {"LeakyRelu", 16});
 extern constinit const OpDef leaky_relu_backward_op = unary_backward<LeakyRelu>(
-    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
-    "grad_output above 0, negative_slope * grad_output below; self or, for a positive slope, the result", [](Samples& s) {
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool "
+    "self_is_result) -> Tensor",
+    "grad_output above 0, negative_slope * grad_output below; self or, for a positive slope, the "
+    "result",
+    [](Samples& s) {
       kink_backward_samples(s, {0.2, false});
     });
 
 extern constinit const OpDef hardtanh_op = unary_same<Hardtanh, Accept::NoBool>(
-    "hardtanh[_](Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", "min(max(self, min_val), max_val)", Saved::Inputs,
-    unary_vjp<Hardtanh, hardtanh_backward_op>,
+    "hardtanh[_](Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    "min(max(self, min_val), max_val)", Saved::Inputs, unary_vjp<Hardtanh, hardtanh_backward_op>,
     [](Samples& s) {
       integer_samples(s);
       s.add({sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4), -2, 2.5});
     });
 extern constinit const OpDef hardtanh_backward_op = unary_backward<Hardtanh>(
-    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor", "grad_output inside the bounds, 0 elsewhere",
-    [](Samples& s) { kink_backward_samples(s, {-1, 1}); });
+    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+    "grad_output inside the bounds, 0 elsewhere", [](Samples& s) {
+      kink_backward_samples(s, {-1, 1});
+    });
 
-extern constinit const OpDef hardsigmoid_op = unary<Hardsigmoid, hardsigmoid_backward_op, Accept::Floating>(
-    "hardsigmoid[_](Tensor self) -> Tensor", "min(max(self + 3, 0), 6) / 6", floating_samples, {"HardSigmoid", 6});
-extern constinit const OpDef hardsigmoid_backward_op =
-    unary_backward<Hardsigmoid>("hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output / 6 where -3 < self < 3",
-                                [](Samples& s) { kink_backward_samples(s, {}); });
-extern constinit const OpDef hardswish_op = unary<Hardswish, hardswish_backward_op, Accept::Floating>(
-    "hardswish[_](Tensor self) -> Tensor", "self * min(max(self + 3, 0), 6) / 6", floating_samples, {"HardSwish", 14});
-extern constinit const OpDef hardswish_backward_op =
-    unary_backward<Hardswish>("hardswish_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * hardswish'(self)",
-                              [](Samples& s) { kink_backward_samples(s, {}); });
-extern constinit const OpDef hardshrink_op = unary<Hardshrink, hardshrink_backward_op, Accept::Floating>(
-    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "0 where abs(self) <= lambd, self elsewhere", floating_samples);
+extern constinit const OpDef hardsigmoid_op =
+    unary<Hardsigmoid, hardsigmoid_backward_op, Accept::Floating>(
+        "hardsigmoid[_](Tensor self) -> Tensor", "min(max(self + 3, 0), 6) / 6", floating_samples,
+        {"HardSigmoid", 6});
+extern constinit const OpDef hardsigmoid_backward_op = unary_backward<Hardsigmoid>(
+    "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
+    "grad_output / 6 where -3 < self < 3", [](Samples& s) { kink_backward_samples(s, {}); });
+extern constinit const OpDef hardswish_op =
+    unary<Hardswish, hardswish_backward_op, Accept::Floating>("hardswish[_](Tensor self) -> Tensor",
+                                                              "self * min(max(self + 3, 0), 6) / 6",
+                                                              floating_samples, {"HardSwish", 14});
+extern constinit const OpDef hardswish_backward_op = unary_backward<Hardswish>(
+    "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
+    "grad_output * hardswish'(self)", [](Samples& s) { kink_backward_samples(s, {}); });
+extern constinit const OpDef hardshrink_op =
+    unary<Hardshrink, hardshrink_backward_op, Accept::Floating>(
+        "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+        "0 where abs(self) <= lambd, self elsewhere", floating_samples);
 extern constinit const OpDef hardshrink_backward_op = unary_backward<Hardshrink>(
-    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", "0 where abs(self) <= lambd, grad_out elsewhere",
+    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+    "0 where abs(self) <= lambd, grad_out elsewhere",
     [](Samples& s) { kink_backward_samples(s, {0.5}); });
 
 extern constinit const OpDef softshrink_op = {
@@ -214,15 +249,18 @@ extern constinit const OpDef softshrink_op = {
     .any_layout = true,
 };
 extern constinit const OpDef softshrink_backward_op = unary_backward<Softshrink>(
-    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", "0 where abs(self) <= lambd, grad_output elsewhere",
+    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+    "0 where abs(self) <= lambd, grad_output elsewhere",
     [](Samples& s) { kink_backward_samples(s, {0.5}); });
 
-extern constinit const OpDef prelu_kernel_op = binary<Prelu, kernels::FloatTypes, Result::Float, Accept::Floating>(
-    "_prelu_kernel(Tensor self, Tensor weight) -> Tensor", "self above 0, weight * self below, with weight broadcast to self", Saved::Inputs,
-    prelu_vjp, [](Samples& s) {
-      s.add({sample_randn({3, 4}, 0.1), sample_randn({1, 4})});
-      s.large([] { return std::vector<Value>{randn({4096, 1024}), rand({1, 1024})}; });
-    });
+extern constinit const OpDef prelu_kernel_op =
+    binary<Prelu, kernels::FloatTypes, Result::Float, Accept::Floating>(
+        "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+        "self above 0, weight * self below, with weight broadcast to self", Saved::Inputs,
+        prelu_vjp, [](Samples& s) {
+          s.add({sample_randn({3, 4}, 0.1), sample_randn({1, 4})});
+          s.large([] { return std::vector<Value>{randn({4096, 1024}), rand({1, 1024})}; });
+        });
 extern constinit const OpDef prelu_op = {
     .schema = "prelu(Tensor self, Tensor weight) -> Tensor",
     .doc = "self above 0, weight * self below; one weight, or one for each channel",

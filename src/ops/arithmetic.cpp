@@ -1,5 +1,5 @@
-// The four operations, negation, and their other names. Division with rounding is in arithmetic_divide.cpp,
-// powers and the binary functions in arithmetic_power.cpp.
+// The four operations, negation, and their other names. Division with rounding is in
+// arithmetic_divide.cpp, powers and the binary functions in arithmetic_power.cpp.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
@@ -28,8 +28,10 @@ struct AddScaled {
   double number;
   int64_t integer;
   template <class V> V value(V a, V b) const {
-    if constexpr (on_integers<V>()) return a + V(integer) * b;
-    else return fma(V(number), b, a);
+    if constexpr (on_integers<V>())
+      return a + V(integer) * b;
+    else
+      return fma(V(number), b, a);
   }
 };
 
@@ -38,10 +40,12 @@ bool is_one(const Scalar& s) { return s.isFloatingPoint() ? s.toDouble() == 1.0 
 void check_alpha(const Call& c, DType result) {
   const Scalar alpha = c.scalar(0);
   PELLUCID_CHECK(!alpha.isBoolean() || result == kBool, TypeError,
-                 "{}: alpha is a bool, but the result is {}; a bool alpha is for bool results.", c.name(), result);
+                 "{}: alpha is a bool, but the result is {}; a bool alpha is for bool results.",
+                 c.name(), result);
   PELLUCID_CHECK(is_floating(result) || !alpha.isFloatingPoint(), TypeError,
-                 "{}: alpha {} is not an integer, but the result is {}. Convert a tensor to a floating dtype first.", c.name(),
-                 alpha, result);
+                 "{}: alpha {} is not an integer, but the result is {}. Convert a tensor to a "
+                 "floating dtype first.",
+                 c.name(), alpha, result);
 }
 
 void infer_add(Call& c) {
@@ -51,9 +55,10 @@ void infer_add(Call& c) {
 
 void infer_sub(Call& c) {
   infer_pointwise<Result::Same>(c);
-  PELLUCID_CHECK(c.in(0).dtype() != kBool && c.in(1).dtype() != kBool, TypeError,
-                 "{}: bool tensors cannot be subtracted (self {}, other {}). Use ^ or logical_xor for masks.", c.name(),
-                 c.in(0).dtype(), c.in(1).dtype());
+  PELLUCID_CHECK(
+      c.in(0).dtype() != kBool && c.in(1).dtype() != kBool, TypeError,
+      "{}: bool tensors cannot be subtracted (self {}, other {}). Use ^ or logical_xor for masks.",
+      c.name(), c.in(0).dtype(), c.in(1).dtype());
   if (!is_one(c.scalar(0)) || c.scalar(0).isBoolean()) check_alpha(c, c.out().dtype());
 }
 
@@ -66,36 +71,44 @@ void run_add(Call& c) {
 void run_sub(Call& c) {
   const Scalar alpha = c.scalar(0);
   if (is_one(alpha)) return run_with<Sub, 2, kernels::AllTypes, Result::Same>(c, {});
-  run_with<AddScaled, 2, kernels::AllTypes, Result::Same>(c, {-alpha.toDouble(), (-alpha).toLong()});
+  run_with<AddScaled, 2, kernels::AllTypes, Result::Same>(c,
+                                                          {-alpha.toDouble(), (-alpha).toLong()});
 }
 
 Cost add_cost(const Call& c) { return elementwise_cost(c, is_one(c.scalar(0)) ? 1 : 2); }
 
 Tensors add_vjp(const Vjp& v) {
   const Scalar alpha = v.scalar(0);
-  return {v.needs(0) ? v.grad : Tensor(), !v.needs(1) ? Tensor() : is_one(alpha) ? v.grad : mul(v.grad, alpha)};
+  return {v.needs(0) ? v.grad : Tensor(), !v.needs(1)     ? Tensor()
+                                          : is_one(alpha) ? v.grad
+                                                          : mul(v.grad, alpha)};
 }
 
 Tensors sub_vjp(const Vjp& v) {
   const Scalar alpha = v.scalar(0);
-  return {v.needs(0) ? v.grad : Tensor(), !v.needs(1) ? Tensor() : is_one(alpha) ? neg(v.grad) : mul(v.grad, -alpha)};
+  return {v.needs(0) ? v.grad : Tensor(), !v.needs(1)     ? Tensor()
+                                          : is_one(alpha) ? neg(v.grad)
+                                                          : mul(v.grad, -alpha)};
 }
 
 Tensors mul_vjp(const Vjp& v) {
-  return {v.needs(0) ? mul(v.grad, v.in(1)) : Tensor(), v.needs(1) ? mul(v.grad, v.in(0)) : Tensor()};
+  return {v.needs(0) ? mul(v.grad, v.in(1)) : Tensor(),
+          v.needs(1) ? mul(v.grad, v.in(0)) : Tensor()};
 }
 
 Tensors div_vjp(const Vjp& v) {
   if (!v.needs(0) && !v.needs(1)) return Tensors(2);
   const Tensor quotient = div(v.grad, v.in(1));
-  return {v.needs(0) ? quotient : Tensor(), v.needs(1) ? neg(mul(quotient, div(v.in(0), v.in(1)))) : Tensor()};
+  return {v.needs(0) ? quotient : Tensor(),
+          v.needs(1) ? neg(mul(quotient, div(v.in(0), v.in(1)))) : Tensor()};
 }
 
 void add_samples(Samples& s) {
   binary_scalar_samples(s);
   s.add({sample_randn({2, 3}), sample_randn({3})}, {{"alpha", -1.5}});
   s.add_no_grad({sample_ints({2, 3}, -9, 9), sample_ints({3}, -9, 9)}, {{"alpha", 3}});
-  s.error({sample_ints({2}, 0, 9), sample_ints({2}, 0, 9)}, "alpha 1.5 is not an integer", {{"alpha", 1.5}});
+  s.error({sample_ints({2}, 0, 9), sample_ints({2}, 0, 9)}, "alpha 1.5 is not an integer",
+          {{"alpha", 1.5}});
 }
 
 void sub_samples(Samples& s) {
@@ -139,24 +152,27 @@ extern constinit const OpDef rsub_op = {
     .samples = binary_scalar_samples,
 };
 
-extern constinit const OpDef mul_op = binary<Mul>("mul[_](Tensor self, Tensor|Scalar other) -> Tensor", "self * other",
-                                                  Saved::Crossed, mul_vjp, binary_scalar_samples, {"Mul", 14});
+extern constinit const OpDef mul_op =
+    binary<Mul>("mul[_](Tensor self, Tensor|Scalar other) -> Tensor", "self * other",
+                Saved::Crossed, mul_vjp, binary_scalar_samples, {"Mul", 14});
 
 extern constinit const OpDef div_op = binary<Div, kernels::FloatTypes, Result::Float>(
-    "div[_](Tensor self, Tensor|Scalar other) -> Tensor", "self / other; integers are divided as floating numbers",
-    Saved::Inputs, div_vjp, binary_scalar_samples, {"Div", 14});
+    "div[_](Tensor self, Tensor|Scalar other) -> Tensor",
+    "self / other; integers are divided as floating numbers",
+    Saved::crossed_input(0) | Saved::input(1), div_vjp, binary_scalar_samples, {"Div", 14});
 
 extern constinit const OpDef neg_op = unary_same<Neg, Accept::NoBool>(
-    "neg[_](Tensor self) -> Tensor", "-self", Saved::None, [](const Vjp& v) -> Tensors { return {neg(v.grad)}; },
-    unary_samples, {"Neg", 13});
+    "neg[_](Tensor self) -> Tensor", "-self", Saved::None,
+    [](const Vjp& v) -> Tensors { return {neg(v.grad)}; }, unary_samples, {"Neg", 13});
 
 extern constinit const OpDef subtract_op =
-    alias<sub_op>("subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor", "sub", binary_scalar_samples);
-extern constinit const OpDef multiply_op =
-    alias<mul_op>("multiply[_](Tensor self, Tensor|Scalar other) -> Tensor", "mul", binary_scalar_samples);
-extern constinit const OpDef divide_op =
-    alias<div_op>("divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
-extern constinit const OpDef true_divide_op =
-    alias<div_op>("true_divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
+    alias<sub_op>("subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+                  "sub", binary_scalar_samples);
+extern constinit const OpDef multiply_op = alias<mul_op>(
+    "multiply[_](Tensor self, Tensor|Scalar other) -> Tensor", "mul", binary_scalar_samples);
+extern constinit const OpDef divide_op = alias<div_op>(
+    "divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
+extern constinit const OpDef true_divide_op = alias<div_op>(
+    "true_divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
 
 }  // namespace pellucid

@@ -1,5 +1,5 @@
-// Division that rounds, and what it leaves: div with a rounding mode, floor_divide, fmod, remainder.
-// A zero among integer divisors raises before anything is written.
+// Division that rounds, and what it leaves: div with a rounding mode, floor_divide, fmod,
+// remainder. A zero among integer divisors raises before anything is written.
 #include <algorithm>
 
 #include "kernels/convert.h"
@@ -45,12 +45,12 @@ bool has_zero(const Tensor& t, DType promoted) {
   });
 }
 
-template <class F>
-void run_division(Call& c) {
+template <class F> void run_division(Call& c) {
   const DType promoted = result_type(c);
   if (!is_floating(promoted)) {
     PELLUCID_CHECK(c.out().numel() == 0 || !has_zero(c.in(1), promoted), ValueError,
-                   "{}: ZeroDivisionError: an integer is divided by zero (self {}, other {}). Floating tensors give inf or NaN instead.",
+                   "{}: ZeroDivisionError: an integer is divided by zero (self {}, other {}). "
+                   "Floating tensors give inf or NaN instead.",
                    c.name(), describe(c.in(0)), describe(c.in(1)));
   }
   run_formula<F, 2, kernels::AllTypes, Result::Same>(c);
@@ -69,8 +69,10 @@ Mode mode_of(const AttrReader& a) {
 }
 
 void infer_div_mode(Call& c) {
-  if (mode_of(c) == Mode::None) infer_pointwise<Result::Float>(c);
-  else infer_pointwise<Result::Same, Accept::NoBool>(c);
+  if (mode_of(c) == Mode::None)
+    infer_pointwise<Result::Float>(c);
+  else
+    infer_pointwise<Result::Same, Accept::NoBool>(c);
 }
 
 struct TrueDiv {
@@ -79,24 +81,31 @@ struct TrueDiv {
 
 void run_div_mode(Call& c) {
   const Mode mode = mode_of(c);
-  if (mode == Mode::None) run_formula<TrueDiv, 2, kernels::FloatTypes, Result::Float>(c);
-  else if (mode == Mode::Trunc) run_division<TruncDiv>(c);
-  else run_division<FloorDiv>(c);
+  if (mode == Mode::None)
+    run_formula<TrueDiv, 2, kernels::FloatTypes, Result::Float>(c);
+  else if (mode == Mode::Trunc)
+    run_division<TruncDiv>(c);
+  else
+    run_division<FloorDiv>(c);
 }
 
 Tensors div_mode_vjp(const Vjp& v) {
   if (mode_of(v) != Mode::None) return zero_vjp(v);
   const Tensor quotient = div(v.grad, v.in(1));
-  return {v.needs(0) ? quotient : Tensor(), v.needs(1) ? neg(mul(quotient, div(v.in(0), v.in(1)))) : Tensor()};
+  return {v.needs(0) ? quotient : Tensor(),
+          v.needs(1) ? neg(mul(quotient, div(v.in(0), v.in(1)))) : Tensor()};
 }
 
 // d fmod(a, b) / db = -trunc(a / b), and floor for remainder.
 Tensors modulo_vjp(const Vjp& v, std::string_view mode) {
-  return {v.needs(0) ? v.grad : Tensor(), v.needs(1) ? neg(mul(v.grad, div(v.in(0), v.in(1), mode))) : Tensor()};
+  return {v.needs(0) ? v.grad : Tensor(),
+          v.needs(1) ? neg(mul(v.grad, div(v.in(0), v.in(1), mode))) : Tensor()};
 }
 
 // Quotients stay at a distance from integers, where the functions jump.
-Tensor dividend(IntArrayRef sizes) { return sample_ints(sizes, -5, 5) * 2 + sample_uniform(sizes, 0.6, 1.4); }
+Tensor dividend(IntArrayRef sizes) {
+  return sample_ints(sizes, -5, 5) * 2 + sample_uniform(sizes, 0.6, 1.4);
+}
 
 void modulo_samples(Samples& s) {
   s.add({dividend({3, 4}), sample_ints({4}, 1, 2) * 2.0});
@@ -119,13 +128,18 @@ void div_mode_samples(Samples& s) {
   }
   s.error({sample_ints({3}, 1, 9), 0}, "ZeroDivisionError", {{"rounding_mode", "floor"}});
   s.error({sample_randn({3}), 2}, "rounding_mode must be", {{"rounding_mode", "up"}});
-  s.large([] { return std::vector<Value>{randn({4096, 1024}), rand({4096, 1024}) + 0.5}; }, {{"rounding_mode", "floor"}});
+  s.large(
+      [] {
+        return std::vector<Value>{randn({4096, 1024}), rand({4096, 1024}) + 0.5};
+      },
+      {{"rounding_mode", "floor"}});
 }
 
 }  // namespace
 
 extern constinit const OpDef div_mode_op = {
-    .schema = "div[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
+    .schema =
+        "div[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
     .doc = "self / other, rounded towards 0 ('trunc'), down ('floor') or not at all (None)",
     .kind = OpKind::Pointwise,
     .infer = infer_div_mode,
@@ -137,7 +151,8 @@ extern constinit const OpDef div_mode_op = {
     .any_layout = true,
 };
 extern constinit const OpDef divide_mode_op = alias<div_mode_op>(
-    "divide[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor", "div with a rounding mode", div_mode_samples);
+    "divide[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
+    "div with a rounding mode", div_mode_samples);
 
 extern constinit const OpDef floor_divide_op = {
     .schema = "floor_divide[_](Tensor self, Tensor|Scalar other) -> Tensor",

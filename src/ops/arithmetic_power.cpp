@@ -1,4 +1,5 @@
-// Powers, and binary functions of floating numbers: maximum and its kin, atan2, hypot, copysign, logaddexp, xlogy.
+// Powers, and binary functions of floating numbers: maximum and its kin, atan2, hypot, copysign,
+// logaddexp, xlogy.
 #include <cmath>
 
 #include "ops/formula.h"
@@ -12,8 +13,10 @@ namespace {
 struct Pow {
   static constexpr double kFlops = 12;
   template <class V> V value(V x, V y) const {
-    if constexpr (on_integers<V>()) return integer_power(x, y);
-    else return pow(x, y);
+    if constexpr (on_integers<V>())
+      return integer_power(x, y);
+    else
+      return pow(x, y);
   }
 
  private:
@@ -28,36 +31,45 @@ struct Pow {
 };
 
 /// The exponents of common use, without a logarithm.
-template <int kTwiceExponent>
-struct FixedPower {
+template <int kTwiceExponent> struct FixedPower {
   template <class V> V value(V x) const {
-    if constexpr (kTwiceExponent == 0) return V(1);
-    else if constexpr (kTwiceExponent == 2) return x;
-    else if constexpr (kTwiceExponent == 4) return x * x;
-    else if constexpr (kTwiceExponent == 6) return x * x * x;
-    else if constexpr (kTwiceExponent == 1) return sqrt(x);
-    else if constexpr (kTwiceExponent == -1) return V(1) / sqrt(x);
-    else if constexpr (kTwiceExponent == -2) return V(1) / x;
-    else return V(1) / (x * x);
+    if constexpr (kTwiceExponent == 0)
+      return V(1);
+    else if constexpr (kTwiceExponent == 2)
+      return x;
+    else if constexpr (kTwiceExponent == 4)
+      return x * x;
+    else if constexpr (kTwiceExponent == 6)
+      return x * x * x;
+    else if constexpr (kTwiceExponent == 1)
+      return sqrt(x);
+    else if constexpr (kTwiceExponent == -1)
+      return V(1) / sqrt(x);
+    else if constexpr (kTwiceExponent == -2)
+      return V(1) / x;
+    else
+      return V(1) / (x * x);
   }
 };
 
-template <int kTwiceExponent, class Types>
-void run_fixed(Call& c) {
+template <int kTwiceExponent, class Types> void run_fixed(Call& c) {
   static constexpr size_t inputs[] = {0};
   const FixedPower<kTwiceExponent> f;
   const DType promoted = result_type(c), computed = compute_type(promoted);
-  run_loop(c, kernels::pointwise_loops<FixedPower<kTwiceExponent>, kernels::ValueKind<1>, Types>(), &f, computed, computed, inputs, 1, false,
-           is_floating(promoted) ? computed : promoted);
+  run_loop(c, kernels::pointwise_loops<FixedPower<kTwiceExponent>, kernels::ValueKind<1>, Types>(),
+           &f, computed, computed, inputs, 1, false, is_floating(promoted) ? computed : promoted);
 }
 
 bool is_number(const Tensor& t) { return t.defined() && t.impl().wrapped_number; }
 
 void infer_pow(Call& c) {
   infer_pointwise<Result::Same, Accept::NoBool>(c);
-  PELLUCID_CHECK(!(is_number(c.in(1)) && !is_floating(c.out().dtype()) && c.in(1).item().toLong() < 0), ValueError,
-                 "pow: integers to negative integer powers are not defined (self {}, exponent {}). Convert self to a floating dtype.",
-                 describe(c.in(0)), c.in(1).item());
+  PELLUCID_CHECK(
+      !(is_number(c.in(1)) && !is_floating(c.out().dtype()) && c.in(1).item().toLong() < 0),
+      ValueError,
+      "pow: integers to negative integer powers are not defined (self {}, exponent {}). Convert "
+      "self to a floating dtype.",
+      describe(c.in(0)), c.in(1).item());
 }
 
 // The kernel for a fixed exponent, or null.
@@ -77,13 +89,15 @@ void (*fixed_power(double exponent, bool floating))(Call&) {
 
 void run_pow(Call& c) {
   if (is_number(c.in(1)) && !is_number(c.in(0)))
-    if (auto* fixed = fixed_power(c.in(1).item().toDouble(), is_floating(result_type(c)))) return fixed(c);
+    if (auto* fixed = fixed_power(c.in(1).item().toDouble(), is_floating(result_type(c))))
+      return fixed(c);
   run_formula<Pow, 2, kernels::AllTypes, Result::Same>(c);
 }
 
 Tensor pow_self_vjp(const Vjp& v) {
   const Tensor &x = v.in(0), &exponent = v.in(1);
-  if (!is_number(exponent)) return where(eq(exponent, 0), 0, mul(v.grad, mul(exponent, pow(x, sub(exponent, 1)))));
+  if (!is_number(exponent))
+    return where(eq(exponent, 0), 0, mul(v.grad, mul(exponent, pow(x, sub(exponent, 1)))));
   const Scalar e = exponent.item();
   if (e.equal(0)) return zeros_like(v.grad);
   if (e.equal(1)) return v.grad;
@@ -105,7 +119,8 @@ Tensors pow_vjp(const Vjp& v) {
 
 void pow_samples(Samples& s) {
   binary_samples_in<0.3, 2.0>(s);
-  for (const Value& e : {Value(2), Value(3), Value(0.5), Value(-1), Value(-2.0), Value(2.5), Value(0), Value(1.0)})
+  for (const Value& e :
+       {Value(2), Value(3), Value(0.5), Value(-1), Value(-2.0), Value(2.5), Value(0), Value(1.0)})
     s.add({sample_uniform({2, 3}, 0.3, 2.0), e});
   s.add({sample_randn({3, 2}, 0.2).t(), 3});
   s.add({2.0, sample_randn({2, 3})});
@@ -121,14 +136,18 @@ Tensor as_double(const Tensor& t) { return t.defined() && !is_number(t) ? t.to(k
 
 struct Maximum {
   template <class V> V value(V a, V b) const {
-    if constexpr (on_integers<V>()) return max(a, b);
-    else return select((a > b) | (a != a), a, b);
+    if constexpr (on_integers<V>())
+      return max(a, b);
+    else
+      return select((a > b) | (a != a), a, b);
   }
 };
 struct Minimum {
   template <class V> V value(V a, V b) const {
-    if constexpr (on_integers<V>()) return min(a, b);
-    else return select((a < b) | (a != a), a, b);
+    if constexpr (on_integers<V>())
+      return min(a, b);
+    else
+      return select((a < b) | (a != a), a, b);
   }
 };
 /// These leave NaN to the other.
@@ -140,19 +159,18 @@ struct Fmin {
 };
 
 // Ties share the gradient.
-template <bool kMax>
-Tensors extremum_vjp(const Vjp& v) {
+template <bool kMax> Tensors extremum_vjp(const Vjp& v) {
   const Tensor &a = v.in(0), &b = v.in(1);
   const Tensor shared = where(eq(a, b), mul(v.grad, 0.5), v.grad);
   return {v.needs(0) ? where(kMax ? lt(a, b) : gt(a, b), 0, shared) : Tensor(),
           v.needs(1) ? where(kMax ? lt(b, a) : gt(b, a), 0, shared) : Tensor()};
 }
 
-template <bool kMax>
-Tensors f_extremum_vjp(const Vjp& v) {
+template <bool kMax> Tensors f_extremum_vjp(const Vjp& v) {
   const Tensor &a = v.in(0), &b = v.in(1);
   const Tensor first = logical_or(kMax ? ge(a, b) : le(a, b), isnan(b));
-  return {v.needs(0) ? where(first, v.grad, 0) : Tensor(), v.needs(1) ? where(first, 0, v.grad) : Tensor()};
+  return {v.needs(0) ? where(first, v.grad, 0) : Tensor(),
+          v.needs(1) ? where(first, 0, v.grad) : Tensor()};
 }
 
 void extremum_samples(Samples& s) {
@@ -183,7 +201,9 @@ struct LogAddExp {
 };
 struct Xlogy {
   static constexpr double kFlops = 5;
-  template <class V> V value(V a, V b) const { return select((a == V(0)) & (b == b), V(0), a * log(b)); }
+  template <class V> V value(V a, V b) const {
+    return select((a == V(0)) & (b == b), V(0), a * log(b));
+  }
 };
 
 Tensors atan2_vjp(const Vjp& v) {
@@ -194,7 +214,8 @@ Tensors atan2_vjp(const Vjp& v) {
 }
 
 Tensors hypot_vjp(const Vjp& v) {
-  return {v.needs(0) ? mul(v.grad, div(v.in(0), v.out())) : Tensor(), v.needs(1) ? mul(v.grad, div(v.in(1), v.out())) : Tensor()};
+  return {v.needs(0) ? mul(v.grad, div(v.in(0), v.out())) : Tensor(),
+          v.needs(1) ? mul(v.grad, div(v.in(1), v.out())) : Tensor()};
 }
 
 Tensors copysign_vjp(const Vjp& v) {
@@ -236,7 +257,9 @@ extern constinit const OpDef float_power_op = {
     .schema = "float_power[_](Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor",
     .doc = "pow computed in float64",
     .kind = OpKind::Pointwise,
-    .compose = [](const Call& c) -> Tensors { return {pow(as_double(c.in(0)), as_double(c.in(1)))}; },
+    .compose = [](const Call& c) -> Tensors {
+      return {pow(as_double(c.in(0)), as_double(c.in(1)))};
+    },
     .samples =
         [](Samples& s) {
           s.add({sample_uniform({2, 3}, 0.3, 2.0), sample_randn({3})});
@@ -245,28 +268,40 @@ extern constinit const OpDef float_power_op = {
         },
 };
 
-extern constinit const OpDef maximum_op = binary<Maximum>("maximum(Tensor self, Tensor other) -> Tensor", "the greater; NaN wins",
-                                                          Saved::Inputs, extremum_vjp<true>, extremum_samples, {"Max", 13});
-extern constinit const OpDef minimum_op = binary<Minimum>("minimum(Tensor self, Tensor other) -> Tensor", "the lesser; NaN wins",
-                                                          Saved::Inputs, extremum_vjp<false>, extremum_samples, {"Min", 13});
-extern constinit const OpDef max_other_op = alias<maximum_op>("max.other(Tensor self, Tensor other) -> Tensor", "maximum", extremum_samples);
-extern constinit const OpDef min_other_op = alias<minimum_op>("min.other(Tensor self, Tensor other) -> Tensor", "minimum", extremum_samples);
-extern constinit const OpDef fmax_op = binary<Fmax>("fmax(Tensor self, Tensor other) -> Tensor", "the greater; a number wins over NaN",
-                                                    Saved::Inputs, f_extremum_vjp<true>, extremum_samples);
-extern constinit const OpDef fmin_op = binary<Fmin>("fmin(Tensor self, Tensor other) -> Tensor", "the lesser; a number wins over NaN",
-                                                    Saved::Inputs, f_extremum_vjp<false>, extremum_samples);
+extern constinit const OpDef maximum_op =
+    binary<Maximum>("maximum(Tensor self, Tensor other) -> Tensor", "the greater; NaN wins",
+                    Saved::Inputs, extremum_vjp<true>, extremum_samples, {"Max", 13});
+extern constinit const OpDef minimum_op =
+    binary<Minimum>("minimum(Tensor self, Tensor other) -> Tensor", "the lesser; NaN wins",
+                    Saved::Inputs, extremum_vjp<false>, extremum_samples, {"Min", 13});
+extern constinit const OpDef max_other_op = alias<maximum_op>(
+    "max.other(Tensor self, Tensor other) -> Tensor", "maximum", extremum_samples);
+extern constinit const OpDef min_other_op = alias<minimum_op>(
+    "min.other(Tensor self, Tensor other) -> Tensor", "minimum", extremum_samples);
+extern constinit const OpDef fmax_op =
+    binary<Fmax>("fmax(Tensor self, Tensor other) -> Tensor", "the greater; a number wins over NaN",
+                 Saved::Inputs, f_extremum_vjp<true>, extremum_samples);
+extern constinit const OpDef fmin_op =
+    binary<Fmin>("fmin(Tensor self, Tensor other) -> Tensor", "the lesser; a number wins over NaN",
+                 Saved::Inputs, f_extremum_vjp<false>, extremum_samples);
 
 extern constinit const OpDef atan2_op = binary<Atan2, kernels::FloatTypes, Result::Float>(
-    "atan2[_](Tensor self, Tensor other) -> Tensor", "the angle of the point (other, self), in (-pi, pi]", Saved::Inputs, atan2_vjp, binary_samples);
-extern constinit const OpDef hypot_op = binary<Hypot, kernels::FloatTypes, Result::Float, Accept::Floating>(
-    "hypot[_](Tensor self, Tensor other) -> Tensor", "sqrt(self^2 + other^2) without overflow", Saved::InputsAndOutputs, hypot_vjp, binary_samples);
+    "atan2[_](Tensor self, Tensor other) -> Tensor",
+    "the angle of the point (other, self), in (-pi, pi]", Saved::Inputs, atan2_vjp, binary_samples);
+extern constinit const OpDef hypot_op =
+    binary<Hypot, kernels::FloatTypes, Result::Float, Accept::Floating>(
+        "hypot[_](Tensor self, Tensor other) -> Tensor", "sqrt(self^2 + other^2) without overflow",
+        Saved::InputsAndOutputs, hypot_vjp, binary_samples);
 extern constinit const OpDef copysign_op = binary<Copysign, kernels::FloatTypes, Result::Float>(
-    "copysign[_](Tensor self, Tensor|Scalar other) -> Tensor", "abs(self) with the sign of other", Saved::input(0) | Saved::output(0), copysign_vjp,
-    binary_scalar_samples);
-extern constinit const OpDef logaddexp_op = binary<LogAddExp, kernels::FloatTypes, Result::Float, Accept::Floating>(
-    "logaddexp(Tensor self, Tensor other) -> Tensor", "log(exp(self) + exp(other)) without overflow", Saved::Inputs, logaddexp_vjp, binary_samples);
+    "copysign[_](Tensor self, Tensor|Scalar other) -> Tensor", "abs(self) with the sign of other",
+    Saved::input(0) | Saved::output(0), copysign_vjp, binary_scalar_samples);
+extern constinit const OpDef logaddexp_op =
+    binary<LogAddExp, kernels::FloatTypes, Result::Float, Accept::Floating>(
+        "logaddexp(Tensor self, Tensor other) -> Tensor",
+        "log(exp(self) + exp(other)) without overflow", Saved::Inputs, logaddexp_vjp,
+        binary_samples);
 extern constinit const OpDef xlogy_op = binary<Xlogy, kernels::FloatTypes, Result::Float>(
-    "xlogy[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self * log(other); 0 where self is 0", Saved::Inputs, xlogy_vjp,
-    binary_samples_in<0.2, 2.0>);
+    "xlogy[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+    "self * log(other); 0 where self is 0", Saved::Inputs, xlogy_vjp, binary_samples_in<0.2, 2.0>);
 
 }  // namespace pellucid

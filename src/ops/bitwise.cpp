@@ -42,8 +42,10 @@ struct ShiftRight {
 };
 
 void run_bitwise_not(Call& c) {
-  if (c.in(0).dtype() == kBool) run_formula<BoolNot, 1, kernels::IntegerTypes, Result::Same>(c);
-  else run_formula<BitNot, 1, kernels::IntegerTypes, Result::Same>(c);
+  if (c.in(0).dtype() == kBool)
+    run_formula<BoolNot, 1, kernels::IntegerTypes, Result::Same>(c);
+  else
+    run_formula<BitNot, 1, kernels::IntegerTypes, Result::Same>(c);
 }
 
 void bit_samples(Samples& s) {
@@ -53,29 +55,40 @@ void bit_samples(Samples& s) {
   s.add({sample_randn({3}).gt(0), sample_ints({3}, 0, 9)});
   s.error({sample_randn({2}), sample_randn({2})}, "takes integer tensors");
   s.error({sample_ints({2, 3}, 0, 9), sample_ints({4}, 0, 9)}, "do not broadcast");
-  s.large([] { return std::vector<Value>{randint(0, 1000, {4096, 1024}, kInt32), randint(0, 1000, {4096, 1024}, kInt32)}; });
+  s.large([] {
+    return std::vector<Value>{randint(0, 1000, {4096, 1024}, kInt32),
+                              randint(0, 1000, {4096, 1024}, kInt32)};
+  });
 }
 
 void shift_samples(Samples& s) {
   s.add({sample_ints({3, 4}, -100, 100), sample_ints({4}, 0, 70)});
   s.add({sample_ints({4, 3}, -100, 100).t(), 3});
   s.error({sample_randn({2}), sample_randn({2})}, "takes integer tensors");
-  s.large([] { return std::vector<Value>{randint(0, 1000, {4096, 1024}, kInt32), randint(0, 8, {4096, 1024}, kInt32)}; });
+  s.large([] {
+    return std::vector<Value>{randint(0, 1000, {4096, 1024}, kInt32),
+                              randint(0, 8, {4096, 1024}, kInt32)};
+  });
 }
 
 template <class F, Accept A = Accept::Integral>
-constexpr OpDef bitwise(std::string_view schema, std::string_view doc, void (*samples)(Samples&), Onnx onnx = {}) {
-  return binary<F, kernels::IntegerTypes, Result::Same, A>(schema, doc, Saved::None, no_gradient, samples, onnx);
+constexpr OpDef bitwise(std::string_view schema, std::string_view doc, void (*samples)(Samples&),
+                        Onnx onnx = {}) {
+  return binary<F, kernels::IntegerTypes, Result::Same, A>(schema, doc, Saved::None, no_gradient,
+                                                           samples, onnx);
 }
 
 }  // namespace
 
 extern constinit const OpDef bitwise_and_op =
-    bitwise<BitAnd>("bitwise_and[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self & other", bit_samples, {"BitwiseAnd", 18});
+    bitwise<BitAnd>("bitwise_and[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+                    "self & other", bit_samples, {"BitwiseAnd", 18});
 extern constinit const OpDef bitwise_or_op =
-    bitwise<BitOr>("bitwise_or[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self | other", bit_samples, {"BitwiseOr", 18});
+    bitwise<BitOr>("bitwise_or[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+                   "self | other", bit_samples, {"BitwiseOr", 18});
 extern constinit const OpDef bitwise_xor_op =
-    bitwise<BitXor>("bitwise_xor[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self ^ other", bit_samples, {"BitwiseXor", 18});
+    bitwise<BitXor>("bitwise_xor[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+                    "self ^ other", bit_samples, {"BitwiseXor", 18});
 
 extern constinit const OpDef bitwise_not_op = {
     .schema = "bitwise_not[_](Tensor self) -> Tensor",
@@ -97,9 +110,11 @@ extern constinit const OpDef bitwise_not_op = {
 };
 
 extern constinit const OpDef bitwise_left_shift_op = bitwise<ShiftLeft, Accept::IntegralNoBool>(
-    "bitwise_left_shift[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self << other; 0 where other is negative or the width and more",
-    shift_samples, {"BitShift", 11});
+    "bitwise_left_shift[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+    "self << other; 0 where other is negative or the width and more", shift_samples,
+    {"BitShift", 11});
 extern constinit const OpDef bitwise_right_shift_op = bitwise<ShiftRight, Accept::IntegralNoBool>(
-    "bitwise_right_shift[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor", "self >> other, keeping the sign", shift_samples);
+    "bitwise_right_shift[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+    "self >> other, keeping the sign", shift_samples);
 
 }  // namespace pellucid

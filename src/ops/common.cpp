@@ -17,7 +17,8 @@ Dims broadcast_sizes(std::string_view op, IntArrayRef a, IntArrayRef b) {
     const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
     PELLUCID_CHECK(x == y || x == 1 || y == 1, ShapeError,
-                   "{}: sizes {} and {} do not broadcast: {} and {} differ at dimension {} from the end, and neither is 1.",
+                   "{}: sizes {} and {} do not broadcast: {} and {} differ at dimension {} from "
+                   "the end, and neither is 1.",
                    op, a, b, x, y, i + 1);
     out[n - 1 - i] = x == 1 ? y : x;
   }
@@ -38,11 +39,12 @@ DType result_type(std::span<const Tensor* const> inputs) {
   if (!inputs.empty() && inputs[0]->defined() && !inputs[0]->impl().wrapped_number) {
     const DType first = inputs[0]->impl().dtype;
     bool equal = true;
-    for (const Tensor* t : inputs.subspan(1)) equal = equal && t->defined() && t->impl().dtype == first;
+    for (const Tensor* t : inputs.subspan(1))
+      equal = equal && t->defined() && t->impl().dtype == first;
     if (equal) return first;
   }
-  // Three classes: tensors with dimensions, 0-dim tensors, wrapped numbers. A weaker class decides only
-  // when its category (bool < integer < floating) is higher.
+  // Three classes: tensors with dimensions, 0-dim tensors, wrapped numbers. A weaker class decides
+  // only when its category (bool < integer < floating) is higher.
   std::optional<DType> best[3];
   for (const Tensor* t : inputs) {
     if (!t->defined()) continue;
@@ -55,8 +57,10 @@ DType result_type(std::span<const Tensor* const> inputs) {
   std::optional<DType> result;
   for (const auto& b : best) {
     if (!b) continue;
-    if (!result) result = b;
-    else if (category(*b) > category(*result)) result = promote_types(*result, *b);
+    if (!result)
+      result = b;
+    else if (category(*b) > category(*result))
+      result = promote_types(*result, *b);
   }
   return result.value_or(get_default_dtype());
 }
@@ -67,17 +71,24 @@ DType to_float(DType t) { return is_floating(t) ? t : get_default_dtype(); }
 
 DType compute_type(DType t) {
   switch (t) {
-    case kFloat64: return kFloat64;
-    case kFloat32: case kFloat16: case kBFloat16: return kFloat32;
-    case kInt64: return kInt64;
-    default: return kInt32;
+    case kFloat64:
+      return kFloat64;
+    case kFloat32:
+    case kFloat16:
+    case kBFloat16:
+      return kFloat32;
+    case kInt64:
+      return kInt64;
+    default:
+      return kInt32;
   }
 }
 
 int64_t wrap_dim(std::string_view op, int64_t dim, int64_t ndim) {
   const int64_t n = std::max<int64_t>(ndim, 1);
   PELLUCID_CHECK(dim >= -n && dim < n, IndexError,
-                 "{}: dim {} is out of range; a tensor of {} dimensions has dims {} to {}.", op, dim, ndim, -n, n - 1);
+                 "{}: dim {} is out of range; a tensor of {} dimensions has dims {} to {}.", op,
+                 dim, ndim, -n, n - 1);
   return dim < 0 ? dim + n : dim;
 }
 
@@ -90,7 +101,8 @@ Dims wrap_dims(std::string_view op, OptionalIntArrayRef dims, int64_t ndim, bool
   for (int64_t d : *dims) out.push_back(wrap_dim(op, d, ndim));
   std::sort(out.begin(), out.end());
   for (size_t i = 1; i < out.size(); ++i)
-    PELLUCID_CHECK(out[i] != out[i - 1], ValueError, "{}: dim {} appears more than once in {}.", op, out[i], *dims);
+    PELLUCID_CHECK(out[i] != out[i - 1], ValueError, "{}: dim {} appears more than once in {}.", op,
+                   out[i], *dims);
   if (ndim == 0) out.clear();
   return out;
 }
@@ -114,28 +126,37 @@ Tensor restore_dims(const Tensor& reduced, IntArrayRef dims, int64_t ndim, bool 
   Dims sizes;
   size_t next = 0, from = 0;
   for (int64_t i = 0; i < ndim; ++i) {
-    if (next < dims.size() && dims[next] == i) { ++next; sizes.push_back(1); }
-    else sizes.push_back(reduced.size(static_cast<int64_t>(from++)));
+    if (next < dims.size() && dims[next] == i) {
+      ++next;
+      sizes.push_back(1);
+    } else
+      sizes.push_back(reduced.size(static_cast<int64_t>(from++)));
   }
   return reduced.reshape(sizes);
 }
 
 void check_floating(const Call& c, const Tensor& t, std::string_view argument) {
-  PELLUCID_CHECK(t.is_floating_point(), TypeError, "{}: '{}' must be a floating tensor, found {}. Convert it with .to(kFloat32).",
+  PELLUCID_CHECK(t.is_floating_point(), TypeError,
+                 "{}: '{}' must be a floating tensor, found {}. Convert it with .to(kFloat32).",
                  c.name(), argument, t.dtype());
 }
 
 void check_same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
-  PELLUCID_CHECK(a.dtype() == b.dtype(), TypeError, "{}: both tensors must have one dtype, found {} and {}. Convert one with .to(dtype).",
-                 c.name(), a.dtype(), b.dtype());
+  PELLUCID_CHECK(
+      a.dtype() == b.dtype(), TypeError,
+      "{}: both tensors must have one dtype, found {} and {}. Convert one with .to(dtype).",
+      c.name(), a.dtype(), b.dtype());
 }
 
 void check_defined(const Call& c, size_t input, std::string_view argument) {
-  PELLUCID_CHECK(c.has_in(input), ValueError, "{}: '{}' is an undefined tensor.", c.name(), argument);
+  PELLUCID_CHECK(c.has_in(input), ValueError, "{}: '{}' is an undefined tensor.", c.name(),
+                 argument);
 }
 
 void check_dim(const Call& c, const Tensor& t, int64_t dims, std::string_view argument) {
-  PELLUCID_CHECK(t.dim() == dims, ShapeError, "{}: '{}' must have {} dimensions, found {} (sizes {}).", c.name(), argument, dims, t.dim(), t.sizes());
+  PELLUCID_CHECK(t.dim() == dims, ShapeError,
+                 "{}: '{}' must have {} dimensions, found {} (sizes {}).", c.name(), argument, dims,
+                 t.dim(), t.sizes());
 }
 
 bool is_dense(const Tensor& t) {
@@ -165,9 +186,11 @@ Dims dense_strides_like(const Tensor& like) {
   const size_t n = impl.sizes.size();
   std::vector<size_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return impl.strides[a] > impl.strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return impl.strides[a] > impl.strides[b]; });
   for (size_t d = 0; d < n; ++d)
-    if (impl.strides[d] == 0 && impl.sizes[d] != 1) return detail::contiguous_strides(impl.sizes);  // expanded
+    if (impl.strides[d] == 0 && impl.sizes[d] != 1)
+      return detail::contiguous_strides(impl.sizes);  // expanded
   Dims strides(n, 1);
   int64_t step = 1;
   for (size_t i = n; i-- > 0;) {
@@ -178,13 +201,15 @@ Dims dense_strides_like(const Tensor& like) {
 }
 
 void make_pointwise_output(Call& c, DType dtype) {
-  const Tensor* shape_of = nullptr;   // an input that has the output's sizes already
+  const Tensor* shape_of = nullptr;  // an input that has the output's sizes already
   bool same = true, all_contiguous = true, any_hidden = false;
   for (const Tensor* t : c.inputs()) {
     if (!t->defined()) continue;
     const detail::TensorImpl& impl = t->impl();
-    if (!shape_of) shape_of = t;
-    else if (!(impl.sizes == shape_of->impl().sizes)) same = false;
+    if (!shape_of)
+      shape_of = t;
+    else if (!(impl.sizes == shape_of->impl().sizes))
+      same = false;
     all_contiguous = all_contiguous && impl.is_contiguous();
     any_hidden |= impl.hidden_layout;
   }
@@ -195,7 +220,8 @@ void make_pointwise_output(Call& c, DType dtype) {
   Dims sizes(shape_of->sizes());
   for (const Tensor* t : c.inputs())
     if (t->defined()) sizes = broadcast_sizes(c.name(), sizes, t->impl().sizes);
-  // The first input with the result's sizes that is not row-major decides, as PyTorch's iterator does.
+  // The first input with the result's sizes that is not row-major decides, as PyTorch's iterator
+  // does.
   for (const Tensor* t : c.inputs()) {
     if (!t->defined() || !(t->impl().sizes == sizes)) continue;
     if (t->impl().is_contiguous() && !any_hidden) break;
@@ -227,21 +253,27 @@ void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out) {
   const size_t n = shape.size(), own = impl.sizes.size();
   for (size_t i = 0; i < n; ++i) {
     const size_t from_end = n - i;
-    if (from_end > own) { out[i] = 0; continue; }
+    if (from_end > own) {
+      out[i] = 0;
+      continue;
+    }
     const size_t d = own - from_end;
     out[i] = impl.sizes[d] == 1 && shape[i] != 1 ? 0 : impl.strides[d];
   }
 }
 
 // Few elements, all row-major in their compute types: nothing to plan.
-bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c, const detail::TensorImpl& out, DType computed,
-               DType out_computed, std::span<const size_t> inputs, bool first_is_bool) {
+bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c,
+               const detail::TensorImpl& out, DType computed, DType out_computed,
+               std::span<const size_t> inputs, bool first_is_bool) {
   constexpr int64_t kSmall = 1024;
   if (out.numel > kSmall || out.dtype != out_computed || !out.is_contiguous()) return false;
   const void* data[4];
   for (size_t i = 0; i < inputs.size(); ++i) {
     const detail::TensorImpl& t = c.in(inputs[i]).impl();
-    if (t.dtype != (first_is_bool && i == 0 ? kBool : computed) || t.numel != out.numel || !t.is_contiguous()) return false;
+    if (t.dtype != (first_is_bool && i == 0 ? kBool : computed) || t.numel != out.numel ||
+        !t.is_contiguous())
+      return false;
     data[i] = t.data();
   }
   loop(formula, out.data(), data, out.numel);
@@ -250,8 +282,9 @@ bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c, cons
 
 }  // namespace
 
-void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formula, DType computed, DType out_computed,
-              std::span<const size_t> inputs, double work, bool first_is_bool, std::optional<DType> promoted) {
+void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formula, DType computed,
+              DType out_computed, std::span<const size_t> inputs, double work, bool first_is_bool,
+              std::optional<DType> promoted) {
   constexpr size_t kMaxInputs = 4, kInlineDims = 8;
   PELLUCID_ASSERT(inputs.size() <= kMaxInputs);
   const kernels::InnerLoop loop = kernels::loop_for(loops, computed);
@@ -283,8 +316,10 @@ void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formul
     operands[i].data = numbers[i];
     operands[i].dtype = wanted;
   }
-  kernels::run_pointwise(loop, formula, shape, {static_cast<char*>(out.data()), out.dtype, out_computed, out.strides.data()},
-                         {operands, inputs.size()}, work);
+  kernels::run_pointwise(
+      loop, formula, shape,
+      {static_cast<char*>(out.data()), out.dtype, out_computed, out.strides.data()},
+      {operands, inputs.size()}, work);
 }
 
 Tensor contiguous_values(const Tensor& t) { return t.impl().is_contiguous() ? t : t.contiguous(); }

@@ -1,4 +1,5 @@
-// Comparisons, logical operations and predicates of one value. The result is bool; no gradient flows.
+// Comparisons, logical operations and predicates of one value. The result is bool; no gradient
+// flows.
 #include "pellucid/compare.h"
 
 #include <cstring>
@@ -44,32 +45,42 @@ struct IsNan {
 };
 struct IsInf {
   template <class V> auto value(V x) const {
-    if constexpr (on_integers<V>()) return x != x;
-    else return isinf(x);
+    if constexpr (on_integers<V>())
+      return x != x;
+    else
+      return isinf(x);
   }
 };
 struct IsFinite {
   template <class V> auto value(V x) const {
-    if constexpr (on_integers<V>()) return x == x;
-    else return isfinite(x);
+    if constexpr (on_integers<V>())
+      return x == x;
+    else
+      return isfinite(x);
   }
 };
 struct IsPosInf {
   template <class V> auto value(V x) const {
-    if constexpr (on_integers<V>()) return x != x;
-    else return x == kernels::detail::infinity<V>();
+    if constexpr (on_integers<V>())
+      return x != x;
+    else
+      return x == kernels::detail::infinity<V>();
   }
 };
 struct IsNegInf {
   template <class V> auto value(V x) const {
-    if constexpr (on_integers<V>()) return x != x;
-    else return x == -kernels::detail::infinity<V>();
+    if constexpr (on_integers<V>())
+      return x != x;
+    else
+      return x == -kernels::detail::infinity<V>();
   }
 };
 struct SignBit {
   template <class V> auto value(V x) const {
-    if constexpr (on_integers<V>()) return x < V(0);
-    else return copysign(V(1), x) < V(0);
+    if constexpr (on_integers<V>())
+      return x < V(0);
+    else
+      return copysign(V(1), x) < V(0);
   }
 };
 
@@ -78,7 +89,8 @@ struct IsClose {
   static constexpr double kFlops = 4;
   double rtol, atol;
   bool equal_nan;
-  explicit IsClose(const AttrReader& a) : rtol(a.number(0)), atol(a.number(1)), equal_nan(a.flag(2)) {}
+  explicit IsClose(const AttrReader& a)
+      : rtol(a.number(0)), atol(a.number(1)), equal_nan(a.flag(2)) {}
   template <class V> auto value(V a, V b) const {
     const V error = abs(a - b), allowed = V(atol) + abs(V(rtol) * b);
     const auto near = (a == b) | ((error <= allowed) & isfinite(error));
@@ -88,18 +100,19 @@ struct IsClose {
 
 void infer_isclose(Call& c) {
   infer_pointwise<Result::Bool>(c);
-  PELLUCID_CHECK(c.in(0).dtype() == c.in(1).dtype(), TypeError, "isclose: both tensors must have one dtype, found {} and {}.",
-                 c.in(0).dtype(), c.in(1).dtype());
-  PELLUCID_CHECK(c.number(0) >= 0 && c.number(1) >= 0, ValueError, "isclose: rtol {} and atol {} must not be negative.", c.number(0),
-                 c.number(1));
+  PELLUCID_CHECK(c.in(0).dtype() == c.in(1).dtype(), TypeError,
+                 "isclose: both tensors must have one dtype, found {} and {}.", c.in(0).dtype(),
+                 c.in(1).dtype());
+  PELLUCID_CHECK(c.number(0) >= 0 && c.number(1) >= 0, ValueError,
+                 "isclose: rtol {} and atol {} must not be negative.", c.number(0), c.number(1));
 }
 
 void run_isclose(Call& c) {
   static constexpr size_t inputs[] = {0, 1};
   const IsClose f(c);
   const DType t = c.in(0).dtype();
-  run_loop(c, kernels::pointwise_loops<IsClose, kernels::PredicateKind<2>>(), &f, is_floating(t) ? compute_type(t) : kFloat64,
-           kBool, inputs, flops_of<IsClose>());
+  run_loop(c, kernels::pointwise_loops<IsClose, kernels::PredicateKind<2>>(), &f,
+           is_floating(t) ? compute_type(t) : kFloat64, kBool, inputs, flops_of<IsClose>());
 }
 
 void compare_samples(Samples& s) {
@@ -131,39 +144,53 @@ void test_samples(Samples& s) {
 
 }  // namespace
 
-extern constinit const OpDef eq_op = predicate<Eq, 2>("eq[_](Tensor self, Tensor|Scalar other) -> Tensor", "self == other",
-                                                      compare_samples, {"Equal", 13});
-extern constinit const OpDef ne_op = predicate<Ne, 2>("ne[_](Tensor self, Tensor|Scalar other) -> Tensor", "self != other", compare_samples);
-extern constinit const OpDef lt_op = predicate<Lt, 2>("lt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self < other",
-                                                      compare_samples, {"Less", 13});
-extern constinit const OpDef le_op = predicate<Le, 2>("le[_](Tensor self, Tensor|Scalar other) -> Tensor", "self <= other",
-                                                      compare_samples, {"LessOrEqual", 16});
-extern constinit const OpDef gt_op = predicate<Gt, 2>("gt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self > other",
-                                                      compare_samples, {"Greater", 13});
-extern constinit const OpDef ge_op = predicate<Ge, 2>("ge[_](Tensor self, Tensor|Scalar other) -> Tensor", "self >= other",
-                                                      compare_samples, {"GreaterOrEqual", 16});
+extern constinit const OpDef eq_op =
+    predicate<Eq, 2>("eq[_](Tensor self, Tensor|Scalar other) -> Tensor", "self == other",
+                     compare_samples, {"Equal", 13});
+extern constinit const OpDef ne_op = predicate<Ne, 2>(
+    "ne[_](Tensor self, Tensor|Scalar other) -> Tensor", "self != other", compare_samples);
+extern constinit const OpDef lt_op =
+    predicate<Lt, 2>("lt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self < other",
+                     compare_samples, {"Less", 13});
+extern constinit const OpDef le_op =
+    predicate<Le, 2>("le[_](Tensor self, Tensor|Scalar other) -> Tensor", "self <= other",
+                     compare_samples, {"LessOrEqual", 16});
+extern constinit const OpDef gt_op =
+    predicate<Gt, 2>("gt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self > other",
+                     compare_samples, {"Greater", 13});
+extern constinit const OpDef ge_op =
+    predicate<Ge, 2>("ge[_](Tensor self, Tensor|Scalar other) -> Tensor", "self >= other",
+                     compare_samples, {"GreaterOrEqual", 16});
 
-extern constinit const OpDef logical_and_op = predicate<And, 2>("logical_and[_](Tensor self, Tensor other) -> Tensor",
-                                                                "whether both differ from 0", logical_samples, {"And", 7});
-extern constinit const OpDef logical_or_op = predicate<Or, 2>("logical_or[_](Tensor self, Tensor other) -> Tensor",
-                                                              "whether one differs from 0", logical_samples, {"Or", 7});
-extern constinit const OpDef logical_xor_op = predicate<Xor, 2>("logical_xor[_](Tensor self, Tensor other) -> Tensor",
-                                                                "whether exactly one differs from 0", logical_samples, {"Xor", 7});
-extern constinit const OpDef logical_not_op = predicate<Not, 1>("logical_not[_](Tensor self) -> Tensor", "self == 0",
-                                                                test_samples, {"Not", 1});
+extern constinit const OpDef logical_and_op =
+    predicate<And, 2>("logical_and[_](Tensor self, Tensor other) -> Tensor",
+                      "whether both differ from 0", logical_samples, {"And", 7});
+extern constinit const OpDef logical_or_op =
+    predicate<Or, 2>("logical_or[_](Tensor self, Tensor other) -> Tensor",
+                     "whether one differs from 0", logical_samples, {"Or", 7});
+extern constinit const OpDef logical_xor_op =
+    predicate<Xor, 2>("logical_xor[_](Tensor self, Tensor other) -> Tensor",
+                      "whether exactly one differs from 0", logical_samples, {"Xor", 7});
+extern constinit const OpDef logical_not_op = predicate<Not, 1>(
+    "logical_not[_](Tensor self) -> Tensor", "self == 0", test_samples, {"Not", 1});
 
-extern constinit const OpDef isnan_op = predicate<IsNan, 1>("isnan(Tensor self) -> Tensor", "whether self is NaN", test_samples, {"IsNaN", 13});
-extern constinit const OpDef isinf_op = predicate<IsInf, 1>("isinf(Tensor self) -> Tensor", "whether self is infinite", test_samples,
-                                                            {"IsInf", 10});
-extern constinit const OpDef isfinite_op = predicate<IsFinite, 1>("isfinite(Tensor self) -> Tensor", "whether self is neither infinite nor NaN",
-                                                                  test_samples);
-extern constinit const OpDef isposinf_op = predicate<IsPosInf, 1>("isposinf(Tensor self) -> Tensor", "self == inf", test_samples);
-extern constinit const OpDef isneginf_op = predicate<IsNegInf, 1>("isneginf(Tensor self) -> Tensor", "self == -inf", test_samples);
-extern constinit const OpDef signbit_op = predicate<SignBit, 1>("signbit(Tensor self) -> Tensor", "whether the sign bit is set; true for -0.0",
-                                                                test_samples);
+extern constinit const OpDef isnan_op = predicate<IsNan, 1>(
+    "isnan(Tensor self) -> Tensor", "whether self is NaN", test_samples, {"IsNaN", 13});
+extern constinit const OpDef isinf_op = predicate<IsInf, 1>(
+    "isinf(Tensor self) -> Tensor", "whether self is infinite", test_samples, {"IsInf", 10});
+extern constinit const OpDef isfinite_op = predicate<IsFinite, 1>(
+    "isfinite(Tensor self) -> Tensor", "whether self is neither infinite nor NaN", test_samples);
+extern constinit const OpDef isposinf_op =
+    predicate<IsPosInf, 1>("isposinf(Tensor self) -> Tensor", "self == inf", test_samples);
+extern constinit const OpDef isneginf_op =
+    predicate<IsNegInf, 1>("isneginf(Tensor self) -> Tensor", "self == -inf", test_samples);
+extern constinit const OpDef signbit_op = predicate<SignBit, 1>(
+    "signbit(Tensor self) -> Tensor", "whether the sign bit is set; true for -0.0", test_samples);
 
 extern constinit const OpDef isclose_op = {
-    .schema = "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
+    .schema =
+        "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool "
+        "equal_nan=False) -> Tensor",
     .doc = "abs(self - other) <= atol + rtol * abs(other)",
     .kind = OpKind::Pointwise,
     .infer = infer_isclose,
@@ -174,7 +201,9 @@ extern constinit const OpDef isclose_op = {
         [](Samples& s) {
           s.add({sample_randn({3, 4}), sample_randn({4})});
           s.add({sample_ints({3}, 0, 2), sample_ints({2, 3}, 0, 2), 0.0, 0.5});
-          s.add({sample_ints({4}, 0, 2) / sample_ints({4}, 0, 2), sample_ints({4}, 0, 2) / sample_ints({4}, 0, 2)}, {{"equal_nan", true}});
+          s.add({sample_ints({4}, 0, 2) / sample_ints({4}, 0, 2),
+                 sample_ints({4}, 0, 2) / sample_ints({4}, 0, 2)},
+                {{"equal_nan", true}});
           s.error({sample_randn({2}), sample_ints({2}, 0, 2)}, "must have one dtype");
           s.error({sample_randn({2}), sample_randn({2}), -1.0}, "must not be negative");
           s.large([] { return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024})}; });
@@ -200,6 +229,12 @@ bool equal(const Tensor& self, const Tensor& other) {
 bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
   const NoGradGuard no_grad;
   return all_true(isclose(self, other, rtol, atol, equal_nan));
+}
+
+bool Tensor::equal(const Tensor& other) const { return pellucid::equal(*this, other); }
+
+bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool equal_nan) const {
+  return pellucid::allclose(*this, other, rtol, atol, equal_nan);
 }
 
 }  // namespace pellucid

@@ -1,4 +1,5 @@
-// What convolution and pooling share: the order of channels in memory, and lists of one int per spatial dimension.
+// What convolution and pooling share: the order of channels in memory, and lists of one int per
+// spatial dimension.
 #pragma once
 
 #include "ops/common.h"
@@ -26,18 +27,24 @@ inline bool in_channels_last_order(const Tensor& t) {
 /// Whether the program itself chose channels-last for t, so that a result must show it too.
 inline bool shows_channels_last(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  return impl.sizes.size() == 4 && !impl.hidden_layout && !impl.is_contiguous() && in_channels_last_order(t);
+  return impl.sizes.size() == 4 && !impl.hidden_layout && !impl.is_contiguous() &&
+         in_channels_last_order(t);
 }
 
 /// A 16-bit float tensor as float32, any other as it is.
-inline Tensor widened(const Tensor& t) { return t.dtype() == kFloat16 || t.dtype() == kBFloat16 ? t.to(kFloat32) : t; }
+inline Tensor widened(const Tensor& t) {
+  return t.dtype() == kFloat16 || t.dtype() == kBFloat16 ? t.to(kFloat32) : t;
+}
 
 /// The list with one int for each of n spatial dimensions; a single int stands for all.
 inline Dims per_dim(std::string_view op, std::string_view argument, IntArrayRef values, size_t n) {
   // Sizes derived from these must not overflow.
   constexpr int64_t kLargest = int64_t{1} << 31;
-  PELLUCID_CHECK(values.size() == n || values.size() == 1, ValueError, "{}: '{}' must be one int or {}, found {}.", op, argument, n, values);
-  for (const int64_t v : values) PELLUCID_CHECK(v < kLargest, ValueError, "{}: '{}' must be below 2^31, found {}.", op, argument, values);
+  PELLUCID_CHECK(values.size() == n || values.size() == 1, ValueError,
+                 "{}: '{}' must be one int or {}, found {}.", op, argument, n, values);
+  for (const int64_t v : values)
+    PELLUCID_CHECK(v < kLargest, ValueError, "{}: '{}' must be below 2^31, found {}.", op, argument,
+                   values);
   return values.size() == n ? Dims(values) : Dims(n, values[0]);
 }
 

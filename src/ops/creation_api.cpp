@@ -9,12 +9,16 @@ namespace pellucid {
 
 namespace detail {
 
-TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType dtype) : dtype_(dtype), sizes_({static_cast<int64_t>(count)}) {
+TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType dtype)
+    : dtype_(dtype), sizes_({static_cast<int64_t>(count)}) {
   values_ = empty(sizes_, dtype);
-  if (count) std::copy_n(static_cast<const char*>(values), values_.nbytes(), static_cast<char*>(values_.raw_data()));
+  if (count)
+    std::copy_n(static_cast<const char*>(values), values_.nbytes(),
+                static_cast<char*>(values_.raw_data()));
 }
 
-TensorDataContainer::TensorDataContainer(const std::vector<bool>& values) : dtype_(kBool), sizes_({static_cast<int64_t>(values.size())}) {
+TensorDataContainer::TensorDataContainer(const std::vector<bool>& values)
+    : dtype_(kBool), sizes_({static_cast<int64_t>(values.size())}) {
   values_ = empty(sizes_, kBool);
   std::copy(values.begin(), values.end(), values_.raw<bool>());
 }
@@ -25,10 +29,13 @@ TensorDataContainer::TensorDataContainer(std::initializer_list<TensorDataContain
   dtype_ = list_[0].dtype_;
   for (int64_t n : list_[0].sizes_) sizes_.push_back(n);
   for (const TensorDataContainer& e : list_) {
-    PELLUCID_CHECK(e.sizes_ == list_[0].sizes_, ShapeError, "tensor: lists at one depth must have equal sizes, found {} and {}.",
+    PELLUCID_CHECK(e.sizes_ == list_[0].sizes_, ShapeError,
+                   "tensor: lists at one depth must have equal sizes, found {} and {}.",
                    list_[0].sizes_, e.sizes_);
-    PELLUCID_CHECK(e.dtype_ == dtype_, TypeError, "tensor: all values must have one type, found {} and {}. Write 2.0 for a floating 2.", dtype_,
-                   e.dtype_);
+    PELLUCID_CHECK(
+        e.dtype_ == dtype_, TypeError,
+        "tensor: all values must have one type, found {} and {}. Write 2.0 for a floating 2.",
+        dtype_, e.dtype_);
   }
 }
 
@@ -46,7 +53,8 @@ void TensorDataContainer::write(const Tensor& to, int64_t& at) const {
 
 Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
   if (!options.has_dtype()) {
-    const bool is_integer = dtype_ == kInt32 || dtype_ == kInt64, is_float = dtype_ == kFloat32 || dtype_ == kFloat64;
+    const bool is_integer = dtype_ == kInt32 || dtype_ == kInt64,
+               is_float = dtype_ == kFloat32 || dtype_ == kFloat64;
     options = options.dtype(is_integer ? kInt64 : is_float ? get_default_dtype() : dtype_);
   }
   const Tensor flat = empty({checked_numel(sizes_)}, *options.dtype_opt());
@@ -60,26 +68,35 @@ Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
 
 }  // namespace detail
 
-Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, std::function<void(void*)> deleter, const TensorOptions& options) {
-  PELLUCID_CHECK(sizes.size() == strides.size(), ShapeError, "from_blob: {} sizes but {} strides were given.", sizes.size(), strides.size());
+Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                 std::function<void(void*)> deleter, const TensorOptions& options) {
+  PELLUCID_CHECK(sizes.size() == strides.size(), ShapeError,
+                 "from_blob: {} sizes but {} strides were given.", sizes.size(), strides.size());
   auto impl = detail::new_impl(options.dtype_opt().value_or(get_default_dtype()), sizes);
-  PELLUCID_CHECK(data || impl->numel == 0, ValueError, "from_blob: the pointer is null but sizes {} need memory.", sizes);
+  PELLUCID_CHECK(data || impl->numel == 0, ValueError,
+                 "from_blob: the pointer is null but sizes {} need memory.", sizes);
   int64_t last = 0;
   for (size_t d = 0; d < sizes.size() && impl->numel > 0; ++d) {
-    PELLUCID_CHECK(strides[d] >= 0, ValueError, "from_blob: strides must not be negative, found {}.", strides);
+    PELLUCID_CHECK(strides[d] >= 0, ValueError,
+                   "from_blob: strides must not be negative, found {}.", strides);
     int64_t reach = 0;
-    PELLUCID_CHECK(!__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) && !__builtin_add_overflow(last, reach, &last), ValueError,
-                   "from_blob: sizes {} and strides {} pass 2^63 elements.", sizes, strides);
+    PELLUCID_CHECK(!__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) &&
+                       !__builtin_add_overflow(last, reach, &last),
+                   ValueError, "from_blob: sizes {} and strides {} pass 2^63 elements.", sizes,
+                   strides);
   }
   impl->strides.assign(strides);
-  const size_t bytes = impl->numel == 0 ? 0 : static_cast<size_t>(last + 1) * static_cast<size_t>(element_size(impl->dtype));
+  const size_t bytes = impl->numel == 0 ? 0
+                                        : static_cast<size_t>(last + 1) *
+                                              static_cast<size_t>(element_size(impl->dtype));
   impl->storage = detail::borrow_storage(data, bytes, std::move(deleter));
   Tensor t(std::move(impl));
   if (options.requires_grad()) t.requires_grad_();
   return t;
 }
 
-Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter, const TensorOptions& options) {
+Tensor from_blob(void* data, IntArrayRef sizes, std::function<void(void*)> deleter,
+                 const TensorOptions& options) {
   return from_blob(data, sizes, detail::contiguous_strides(sizes), std::move(deleter), options);
 }
 

@@ -12,7 +12,8 @@ void infer_embedding(Call& c) {
   check_defined(c, 1, "indices");
   check_dim(c, c.in(0), 2, "weight");
   check_index_dtype(c, c.in(1));
-  PELLUCID_CHECK(!c.flag(1) && !c.flag(2), NotImplementedError, "embedding: scale_grad_by_freq and sparse must be false.");
+  PELLUCID_CHECK(!c.flag(1) && !c.flag(2), NotImplementedError,
+                 "embedding: scale_grad_by_freq and sparse must be false.");
   Dims sizes(c.in(1).sizes());
   sizes.push_back(c.in(0).size(1));
   c.make_output(sizes, c.in(0).dtype());
@@ -23,62 +24,85 @@ void run_embedding(Call& c) {
   const Tensor indices = contiguous_values(c.in(1).to(kInt64));
   const int64_t n = indices.numel(), rows = weight.size(0);
   const int64_t bad = kernels::first_bad_index(indices.raw<int64_t>(), {n}, {1}, rows, false);
-  PELLUCID_CHECK(bad < 0, IndexError, "embedding: index {} is out of range for a table of {} rows (weight {}).", indices.raw<int64_t>()[bad], rows,
-                 weight.sizes());
-  kernels::index_select(weight.element_size(), weight.raw_data(), 1, rows, weight.size(1), indices.raw<int64_t>(), n, c.out().raw_data());
+  PELLUCID_CHECK(bad < 0, IndexError,
+                 "embedding: index {} is out of range for a table of {} rows (weight {}).",
+                 indices.raw<int64_t>()[bad], rows, weight.sizes());
+  kernels::index_select(weight.element_size(), weight.raw_data(), 1, rows, weight.size(1),
+                        indices.raw<int64_t>(), n, c.out().raw_data());
 }
 
 void infer_embedding_backward(Call& c) {
   check_floating(c, c.in(0), "grad_output");
   check_index_dtype(c, c.in(1));
   const Tensor &grad = c.in(0), &indices = c.in(1);
-  PELLUCID_CHECK(grad.dim() == indices.dim() + 1 && grad.sizes().slice(0, indices.sizes().size()) == indices.sizes(), ShapeError,
-                 "embedding_dense_backward: grad_output must have the sizes of indices and one dim more, found {} and {}.", grad.sizes(),
-                 indices.sizes());
-  PELLUCID_CHECK(!c.flag(2), NotImplementedError, "embedding_dense_backward: scale_grad_by_freq must be false.");
+  PELLUCID_CHECK(grad.dim() == indices.dim() + 1 &&
+                     grad.sizes().slice(0, indices.sizes().size()) == indices.sizes(),
+                 ShapeError,
+                 "embedding_dense_backward: grad_output must have the sizes of indices and one dim "
+                 "more, found {} and {}.",
+                 grad.sizes(), indices.sizes());
+  PELLUCID_CHECK(!c.flag(2), NotImplementedError,
+                 "embedding_dense_backward: scale_grad_by_freq must be false.");
   c.make_output({c.integer(0), grad.sizes().back()}, grad.dtype());
 }
 
 void run_embedding_backward(Call& c) {
   const Tensor grad = contiguous_values(c.in(0)), indices = contiguous_values(c.in(1).to(kInt64));
-  const int64_t bad = kernels::first_bad_index(indices.raw<int64_t>(), {indices.numel()}, {1}, c.integer(0), false);
-  PELLUCID_CHECK(bad < 0, IndexError, "embedding_dense_backward: index {} is out of range for a table of {} rows.", indices.raw<int64_t>()[bad],
-                 c.integer(0));
-  kernels::embedding_backward(grad.dtype(), grad.raw_data(), indices.raw<int64_t>(), indices.numel(), c.integer(0), c.out().size(1),
-                              c.integer(1), c.out().raw_data());
+  const int64_t bad =
+      kernels::first_bad_index(indices.raw<int64_t>(), {indices.numel()}, {1}, c.integer(0), false);
+  PELLUCID_CHECK(bad < 0, IndexError,
+                 "embedding_dense_backward: index {} is out of range for a table of {} rows.",
+                 indices.raw<int64_t>()[bad], c.integer(0));
+  kernels::embedding_backward(grad.dtype(), grad.raw_data(), indices.raw<int64_t>(),
+                              indices.numel(), c.integer(0), c.out().size(1), c.integer(1),
+                              c.out().raw_data());
 }
 
 }  // namespace
 
 extern constinit const OpDef embedding_op = {
-    .schema = "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    .schema =
+        "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool "
+        "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     .doc = "The rows of weight that the indices name; the row padding_idx gets no gradient.",
     .kind = OpKind::Index,
     .infer = infer_embedding,
-    .cost = [](const Call& c) { return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())}; },
+    .cost =
+        [](const Call& c) {
+          return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())};
+        },
     .kernel = run_embedding,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
-      return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), false), Tensor()};
+      return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), false),
+              Tensor()};
     },
     .onnx = {"Gather", 13},
-    .samples = [](Samples& s) {
-      s.add({sample_randn({5, 3}), sample_ints({2, 4}, 0, 5)});
-      s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5), 2});  // the padding row's gradient is 0 by definition
-      s.add({sample_randn({3, 2}), sample_ints({}, 0, 3)});
-      s.error({sample_randn({5, 3}), sample_ints({2}, 5, 6)}, "index 5 is out of range for a table of 5 rows");
-      s.error({sample_randn({5}), sample_ints({2}, 0, 5)}, "'weight' must have 2 dimensions");
-      s.error({sample_randn({5, 3}), sample_randn({2})}, "index must be int64 or int32");
-      s.large([] { return Values{randn({50257, 768}), randint(50257, {4, 1024})}; });
-    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({5, 3}), sample_ints({2, 4}, 0, 5)});
+          s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5),
+                         2});  // the padding row's gradient is 0 by definition
+          s.add({sample_randn({3, 2}), sample_ints({}, 0, 3)});
+          s.error({sample_randn({5, 3}), sample_ints({2}, 5, 6)},
+                  "index 5 is out of range for a table of 5 rows");
+          s.error({sample_randn({5}), sample_ints({2}, 0, 5)}, "'weight' must have 2 dimensions");
+          s.error({sample_randn({5, 3}), sample_randn({2})}, "index must be int64 or int32");
+          s.large([] { return Values{randn({50257, 768}), randint(50257, {4, 1024})}; });
+        },
 };
 
 extern constinit const OpDef embedding_dense_backward_op = {
-    .schema = "embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor",
+    .schema =
+        "embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int "
+        "padding_idx, bool scale_grad_by_freq) -> Tensor",
     .doc = "Sums the gradient of each looked-up row into its row of the table.",
     .kind = OpKind::Index,
     .infer = infer_embedding_backward,
-    .cost = [](const Call& c) { return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)}; },
+    .cost =
+        [](const Call& c) {
+          return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+        },
     .kernel = run_embedding_backward,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
@@ -86,12 +110,16 @@ extern constinit const OpDef embedding_dense_backward_op = {
       if (v.integer(1) >= 0) g = g.masked_fill(v.in(1).eq(v.integer(1)).unsqueeze(-1), 0);
       return {g, Tensor()};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3, 2}), sample_ints({2, 3}, 0, 4), 4, -1, false});
-      s.add({sample_randn({5, 2}), sample_ints({5}, 0, 3), 3, 1, false});
-      s.error({sample_randn({5, 2}), sample_ints({4}, 0, 3), 3, -1, false}, "the sizes of indices and one dim more");
-      s.large([] { return Values{randn({4, 1024, 768}), randint(50257, {4, 1024}), 50257, -1, false}; });
-    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3, 2}), sample_ints({2, 3}, 0, 4), 4, -1, false});
+          s.add({sample_randn({5, 2}), sample_ints({5}, 0, 3), 3, 1, false});
+          s.error({sample_randn({5, 2}), sample_ints({4}, 0, 3), 3, -1, false},
+                  "the sizes of indices and one dim more");
+          s.large([] {
+            return Values{randn({4, 1024, 768}), randint(50257, {4, 1024}), 50257, -1, false};
+          });
+        },
 };
 
 }  // namespace pellucid

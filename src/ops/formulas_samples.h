@@ -1,4 +1,5 @@
-// Samples that many pointwise records share: shapes, layouts and broadcasts at which every such op must work.
+// Samples that many pointwise records share: shapes, layouts and broadcasts at which every such op
+// must work.
 #pragma once
 
 #include "pellucid/op.h"
@@ -8,8 +9,7 @@
 namespace pellucid {
 
 /// Unary, on values from [low, high).
-template <double low, double high>
-void unary_samples_in(Samples& s) {
+template <double low, double high> void unary_samples_in(Samples& s) {
   s.add({sample_uniform({3, 4}, low, high)});
   s.add({sample_uniform({4, 2, 3}, low, high).transpose(0, 2)});
   s.add({sample_uniform({}, low, high)});
@@ -27,11 +27,12 @@ inline void unary_samples(Samples& s) {
 }
 
 /// A backward record on (grad_output, values from [low, high)).
-template <double low, double high>
-void backward_samples_in(Samples& s) {
+template <double low, double high> void backward_samples_in(Samples& s) {
   s.add({sample_randn({3, 4}), sample_uniform({3, 4}, low, high)});
   s.add({sample_randn({4, 3}), sample_uniform({3, 4}, low, high).t()});
-  s.large([] { return std::vector<Value>{randn({4096, 1024}), rand({4096, 1024}) * (high - low) + low}; });
+  s.large([] {
+    return std::vector<Value>{randn({4096, 1024}), rand({4096, 1024}) * (high - low) + low};
+  });
 }
 
 inline void backward_samples(Samples& s) {
@@ -40,9 +41,9 @@ inline void backward_samples(Samples& s) {
   s.large([] { return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024})}; });
 }
 
-/// Binary, on values from [low, high): equal shapes, broadcasts, strides, 0-dim, empty, and shapes that do not fit.
-template <double low, double high>
-void binary_samples_in(Samples& s) {
+/// Binary, on values from [low, high): equal shapes, broadcasts, strides, 0-dim, empty, and shapes
+/// that do not fit.
+template <double low, double high> void binary_samples_in(Samples& s) {
   s.add({sample_uniform({3, 4}, low, high), sample_uniform({3, 4}, low, high)});
   s.add({sample_uniform({3, 1}, low, high), sample_uniform({2, 1, 4}, low, high)});
   s.add({sample_uniform({2, 3}, low, high).t(), sample_uniform({2}, low, high)});
@@ -50,7 +51,8 @@ void binary_samples_in(Samples& s) {
   s.add({sample_uniform({0, 3}, low, high), sample_uniform({3}, low, high)});
   s.error({sample_uniform({2, 3}, low, high), sample_uniform({4}, low, high)}, "do not broadcast");
   s.large([] {
-    return std::vector<Value>{rand({4096, 1024}) * (high - low) + low, rand({4096, 1024}) * (high - low) + low};
+    return std::vector<Value>{rand({4096, 1024}) * (high - low) + low,
+                              rand({4096, 1024}) * (high - low) + low};
   });
 }
 

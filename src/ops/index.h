@@ -1,4 +1,5 @@
-// What the families of index ops share: checks of index tensors, and writing into a copy of self or self itself.
+// What the families of index ops share: checks of index tensors, and writing into a copy of self or
+// self itself.
 #pragma once
 
 #include "ops/common.h"
@@ -7,7 +8,8 @@ namespace pellucid {
 
 /// An index must be int64, or int32, which is converted.
 void check_index_dtype(const Call& c, const Tensor& index);
-/// The index as int64, all of it in [0, limit) or, with `wrap`, in [-limit, limit); throws IndexError.
+/// The index as int64, all of it in [0, limit) or, with `wrap`, in [-limit, limit); throws
+/// IndexError.
 Tensor checked_index(const Call& c, const Tensor& index, int64_t limit, bool wrap);
 /// Unless the call is in place: copies self to output 0.
 void start_from_self(const Call& c);
@@ -17,8 +19,7 @@ void copy_values(const Tensor& to, const Tensor& from);
 Tensor index_vector(std::initializer_list<int64_t> values);
 
 /// Calls f with t if it is row-major, else with a row-major copy that is written back.
-template <class F>
-void with_contiguous(const Tensor& t, F&& f) {
+template <class F> void with_contiguous(const Tensor& t, F&& f) {
   const Tensor dense = contiguous_values(t);
   f(dense);
   if (!dense.is_same(t)) copy_values(t, dense);

@@ -1,10 +1,9 @@
-// Tensor::index and index_put_ with mixed indices: integers, slices, None and Ellipsis become views at once, tensors and
-// bools are collected for the ops index and index_put_.
-#include "pellucid/indexing.h"
-
+// Tensor::index and index_put_ with mixed indices: integers, slices, None and Ellipsis become views
+// at once, tensors and bools are collected for the ops index and index_put_.
 #include <string_view>
 
 #include "ops/common.h"
+#include "pellucid/indexing.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -14,7 +13,8 @@ using indexing::TensorIndex;
 namespace indexing {
 
 TensorIndex::TensorIndex(const char* text) : type_(TensorIndexType::Ellipsis) {
-  PELLUCID_CHECK(text && std::string_view(text) == "...", ValueError, "index: the only text in an index is \"...\", found \"{}\".",
+  PELLUCID_CHECK(text && std::string_view(text) == "...", ValueError,
+                 "index: the only text in an index is \"...\", found \"{}\".",
                  text ? text : "null");
 }
 
@@ -47,31 +47,42 @@ int64_t dims_taken(const TensorIndex& i) {
 }
 
 // Whether a tensor stands for an integer.
-bool is_integer_tensor(const Tensor& t) { return t.dim() == 0 && is_integral(t.dtype(), false) && t.dtype() != kUInt8; }
+bool is_integer_tensor(const Tensor& t) {
+  return t.dim() == 0 && is_integral(t.dtype(), false) && t.dtype() != kUInt8;
+}
 
 Sliced apply_slicing(const Tensor& self, ArrayRef<TensorIndex> entries) {
   int64_t taken = 0;
   for (const TensorIndex& i : entries) taken += dims_taken(i);
-  PELLUCID_CHECK(taken <= self.dim(), IndexError, "index: too many indices: {} for a tensor of {} dimensions (sizes {}).", taken, self.dim(),
-                 self.sizes());
+  PELLUCID_CHECK(taken <= self.dim(), IndexError,
+                 "index: too many indices: {} for a tensor of {} dimensions (sizes {}).", taken,
+                 self.dim(), self.sizes());
   Sliced s{self, {}, false};
   int64_t dim = 0;
   for (const TensorIndex& i : entries) {
     switch (i.type()) {
-      case indexing::TensorIndexType::None: s.view = s.view.unsqueeze(dim++); break;
-      case indexing::TensorIndexType::Ellipsis: dim += self.dim() - taken; break;
+      case indexing::TensorIndexType::None:
+        s.view = s.view.unsqueeze(dim++);
+        break;
+      case indexing::TensorIndexType::Ellipsis:
+        dim += self.dim() - taken;
+        break;
       case indexing::TensorIndexType::Integer: {
         const int64_t n = s.view.size(dim), at = i.integer();
-        PELLUCID_CHECK(at >= -n && at < n, IndexError, "index: {} is out of bounds for dimension {} with size {} (sizes {}).", at, dim, n,
-                       self.sizes());
+        PELLUCID_CHECK(at >= -n && at < n, IndexError,
+                       "index: {} is out of bounds for dimension {} with size {} (sizes {}).", at,
+                       dim, n, self.sizes());
         s.view = s.view.select(dim, at);
         break;
       }
       case indexing::TensorIndexType::Slice: {
         const indexing::Slice& slice = i.slice();
-        PELLUCID_CHECK(slice.step() > 0, ValueError, "index: the step of a slice must be positive, found {}. Use flip() to go backwards.",
-                       slice.step());
-        if (slice.start() || slice.stop() || slice.step() != 1) s.view = s.view.slice(dim, slice.start(), slice.stop(), slice.step());
+        PELLUCID_CHECK(
+            slice.step() > 0, ValueError,
+            "index: the step of a slice must be positive, found {}. Use flip() to go backwards.",
+            slice.step());
+        if (slice.start() || slice.stop() || slice.step() != 1)
+          s.view = s.view.slice(dim, slice.start(), slice.stop(), slice.step());
         ++dim;
         break;
       }
@@ -81,7 +92,8 @@ Sliced apply_slicing(const Tensor& self, ArrayRef<TensorIndex> entries) {
         break;
       case indexing::TensorIndexType::Tensor: {
         const Tensor& t = i.tensor();
-        PELLUCID_CHECK(t.defined(), ValueError, "index: an undefined tensor cannot be an index; use None for a new dim.");
+        PELLUCID_CHECK(t.defined(), ValueError,
+                       "index: an undefined tensor cannot be an index; use None for a new dim.");
         if (is_integer_tensor(t)) {
           s.view = s.view.select(dim, t.item<int64_t>());
         } else if (t.dim() == 0 && (t.dtype() == kBool || t.dtype() == kUInt8)) {
@@ -107,8 +119,10 @@ Tensor without_leading_ones(const Tensor& value) {
 
 void assign(const Tensor& self, ArrayRef<TensorIndex> entries, const Tensor& value) {
   const Sliced s = apply_slicing(self, entries);
-  if (s.advanced) s.view.index_put_(TensorList(s.indices), without_leading_ones(value));
-  else s.view.copy_(without_leading_ones(value));
+  if (s.advanced)
+    s.view.index_put_(TensorList(s.indices), without_leading_ones(value));
+  else
+    s.view.copy_(without_leading_ones(value));
 }
 
 }  // namespace
@@ -119,7 +133,9 @@ Tensor Tensor::index(ArrayRef<TensorIndex> entries) const {
   return s.view.is_same(*this) ? alias() : s.view;
 }
 
-Tensor Tensor::index(std::initializer_list<TensorIndex> entries) const { return index(ArrayRef<TensorIndex>(entries.begin(), entries.size())); }
+Tensor Tensor::index(std::initializer_list<TensorIndex> entries) const {
+  return index(ArrayRef<TensorIndex>(entries.begin(), entries.size()));
+}
 
 const Tensor& Tensor::index_put_(ArrayRef<TensorIndex> entries, const Tensor& values) const {
   assign(*this, entries, values);
@@ -131,11 +147,13 @@ const Tensor& Tensor::index_put_(ArrayRef<TensorIndex> entries, const Scalar& va
   return *this;
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> entries, const Tensor& values) const {
+const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> entries,
+                                 const Tensor& values) const {
   return index_put_(ArrayRef<TensorIndex>(entries.begin(), entries.size()), values);
 }
 
-const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> entries, const Scalar& value) const {
+const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> entries,
+                                 const Scalar& value) const {
   return index_put_(ArrayRef<TensorIndex>(entries.begin(), entries.size()), value);
 }
 

@@ -1,4 +1,5 @@
-// What the records of matrix products share: a tensor seen as a matrix for kernels/gemm, and scaled gradients.
+// What the records of matrix products share: a tensor seen as a matrix for kernels/gemm, and scaled
+// gradients.
 #pragma once
 
 #include "kernels/gemm.h"
@@ -9,17 +10,19 @@
 namespace pellucid {
 
 /// The last two dimensions of t.
-template <class T>
-kernels::MatrixView<T> matrix_view(const Tensor& t) {
+template <class T> kernels::MatrixView<T> matrix_view(const Tensor& t) {
   const IntArrayRef strides = t.raw_strides();
-  return {t.raw<std::remove_const_t<T>>(), strides[strides.size() - 2], strides[strides.size() - 1]};
+  return {t.raw<std::remove_const_t<T>>(), strides[strides.size() - 2],
+          strides[strides.size() - 1]};
 }
 
 /// t * factor, or t itself for 1.
-inline Tensor scaled(const Tensor& t, const Scalar& factor) { return factor.equal(1) ? t : t.mul(factor); }
+inline Tensor scaled(const Tensor& t, const Scalar& factor) {
+  return factor.equal(1) ? t : t.mul(factor);
+}
 
-/// out = alpha self @ other + beta out over the last two dimensions; the dimensions before them broadcast to out's.
-/// No operand is copied: its strides are passed on.
+/// out = alpha self @ other + beta out over the last two dimensions; the dimensions before them
+/// broadcast to out's. No operand is copied: its strides are passed on.
 template <class T>
 void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta);
 

@@ -1,5 +1,6 @@
-// Pointwise losses of an input and a target: mean squared, absolute, smooth and Huber errors, and binary cross entropy.
-// Losses of class scores are in loss_class.cpp, those composed of other ops in loss_margin.cpp.
+// Pointwise losses of an input and a target: mean squared, absolute, smooth and Huber errors, and
+// binary cross entropy. Losses of class scores are in loss_class.cpp, those composed of other ops
+// in loss_margin.cpp.
 #include "ops/loss.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace pellucid {
 
 int64_t reduction_attr(const Call& c, size_t i) {
   const int64_t how = c.integer(i);
-  PELLUCID_CHECK(how >= reduction::kNone && how <= reduction::kSum, ValueError, "{}: reduction must be 0 (none), 1 (mean) or 2 (sum), found {}.",
-                 c.name(), how);
+  PELLUCID_CHECK(how >= reduction::kNone && how <= reduction::kSum, ValueError,
+                 "{}: reduction must be 0 (none), 1 (mean) or 2 (sum), found {}.", c.name(), how);
   return how;
 }
 
@@ -24,11 +25,13 @@ Tensor apply_reduction(const Tensor& losses, int64_t how) {
 
 namespace {
 
-// Elements of one task, and of one block whose losses stay in the first-level cache. Both fix the order of the sum.
+// Elements of one task, and of one block whose losses stay in the first-level cache. Both fix the
+// order of the sum.
 constexpr int64_t kChunk = 32768, kBlock = kernels::kFoldBlock;
 
 template <class T>
-double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const* in, int64_t begin, int64_t end) {
+double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const* in, int64_t begin,
+                 int64_t end) {
   alignas(64) T losses[kBlock];
   double sum = 0;
   for (int64_t i = begin; i < end; i += kBlock) {
@@ -36,7 +39,9 @@ double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const
     const void* at[] = {static_cast<const T*>(in[0]) + i, static_cast<const T*>(in[1]) + i};
     loop(formula, losses, at, n);
     T block = 0;
-    kernels::at_isa([&block, n, x = static_cast<const T*>(losses)](auto) { block = kernels::sum_lanes<T>(n, [x](int64_t k) { return x[k]; }); });
+    kernels::at_isa([&block, n, x = static_cast<const T*>(losses)](auto) {
+      block = kernels::sum_lanes<T>(n, [x](int64_t k) { return x[k]; });
+    });
     sum += static_cast<double>(block);
   }
   return sum;
@@ -44,18 +49,24 @@ double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const
 
 }  // namespace
 
-double sum_of_losses(kernels::InnerLoop loop, const void* formula, DType type, const void* const* in, int64_t n) {
+double sum_of_losses(kernels::InnerLoop loop, const void* formula, DType type,
+                     const void* const* in, int64_t n) {
   const auto run = type == kFloat64 ? sum_chunk<double> : sum_chunk<float>;
   if (n <= kChunk) return run(loop, formula, in, 0, n);
   const int64_t chunks = (n - 1) / kChunk + 1;
   std::vector<double> sums(static_cast<size_t>(chunks));
-  parallel_chunks(chunks, [&](int64_t i) { sums[static_cast<size_t>(i)] = run(loop, formula, in, i * kChunk, std::min(n, (i + 1) * kChunk)); });
+  parallel_chunks(chunks, [&](int64_t i) {
+    sums[static_cast<size_t>(i)] =
+        run(loop, formula, in, i * kChunk, std::min(n, (i + 1) * kChunk));
+  });
   double total = 0;
   for (double s : sums) total += s;
   return total;
 }
 
-void store_number(const Tensor& out, double value) { kernels::block_converter(out.dtype(), kFloat64)(out.raw_data(), &value, 1); }
+void store_number(const Tensor& out, double value) {
+  kernels::block_converter(out.dtype(), kFloat64)(out.raw_data(), &value, 1);
+}
 
 int64_t loss_count(std::string_view op, IntArrayRef self, IntArrayRef target) {
   return detail::checked_numel(self == target ? Dims(self) : broadcast_sizes(op, self, target));
@@ -64,7 +75,9 @@ int64_t loss_count(std::string_view op, IntArrayRef self, IntArrayRef target) {
 bool one_pass(const Call& c) {
   const detail::TensorImpl &x = c.in(0).impl(), &t = c.in(1).impl();
   const DType type = c.out().dtype();
-  if ((type != kFloat32 && type != kFloat64) || x.dtype != type || t.dtype != type || !(x.sizes == t.sizes)) return false;
+  if ((type != kFloat32 && type != kFloat64) || x.dtype != type || t.dtype != type ||
+      !(x.sizes == t.sizes))
+    return false;
   // Any order will do for a sum, as long as both lie in the same one.
   return (x.is_contiguous() && t.is_contiguous()) || (x.strides == t.strides && is_dense(c.in(0)));
 }
@@ -80,7 +93,8 @@ void infer_loss(Call& c) {
 }
 
 void infer_loss_backward(Call& c) {
-  for (size_t i = 0; i < 3; ++i) check_defined(c, i, i == 0 ? "grad_output" : i == 1 ? "self" : "target");
+  for (size_t i = 0; i < 3; ++i)
+    check_defined(c, i, i == 0 ? "grad_output" : i == 1 ? "self" : "target");
   const DType t = result_type(c);
   check_accepts(c, Accept::Floating, t);
   reduction_attr(c, 0);
@@ -91,7 +105,10 @@ namespace {
 
 struct SquaredError {
   static constexpr double kFlops = 2;
-  template <class V> V value(V x, V t) const { const V d = x - t; return d * d; }
+  template <class V> V value(V x, V t) const {
+    const V d = x - t;
+    return d * d;
+  }
   template <class V> V grad(V g, V x, V t) const { return g * V(2) * (x - t); }
 };
 
@@ -109,7 +126,8 @@ struct SmoothError {
   static constexpr double kFlops = 5;
   double beta, inverse;
   explicit SmoothError(const AttrReader& a) : beta(a.number(1)), inverse(beta > 0 ? 1 / beta : 0) {
-    PELLUCID_CHECK(beta >= 0, ValueError, "smooth_l1_loss: beta must not be negative, found {}.", beta);
+    PELLUCID_CHECK(beta >= 0, ValueError, "smooth_l1_loss: beta must not be negative, found {}.",
+                   beta);
   }
   template <class V> V value(V x, V t) const {
     const V z = abs(x - t);
@@ -142,31 +160,39 @@ struct HuberError {
 struct BinaryCrossEntropy {
   static constexpr double kFlops = 10;
   template <class V> static V bounded(V v) { return select(v > V(-100), v, V(-100)); }
-  template <class V> V value(V x, V t) const { return (t - V(1)) * bounded(log1p(-x)) - t * bounded(log(x)); }
+  template <class V> V value(V x, V t) const {
+    return (t - V(1)) * bounded(log1p(-x)) - t * bounded(log(x));
+  }
   template <class V> V grad(V g, V x, V t) const {
     const V slope = (V(1) - x) * x;
     return g * (x - t) / select(slope > V(1e-12), slope, V(1e-12));
   }
-  template <class V> V grad_target(V g, V x, V) const { return g * (bounded(log1p(-x)) - bounded(log(x))); }
+  template <class V> V grad_target(V g, V x, V) const {
+    return g * (bounded(log1p(-x)) - bounded(log(x)));
+  }
 };
 
 /// The same of sigmoid(x): max(x, 0) - x t + log(1 + exp(-|x|)).
 struct BinaryCrossEntropyLogits {
   static constexpr double kFlops = 10;
-  template <class V> V value(V x, V t) const { return select(x > V(0), x, V(0)) - x * t + log1p(exp(-abs(x))); }
+  template <class V> V value(V x, V t) const {
+    return select(x > V(0), x, V(0)) - x * t + log1p(exp(-abs(x)));
+  }
   template <class V> V grad(V g, V x, V t) const { return g * (sigmoid(x) - t); }
   template <class V> V grad_target(V g, V x, V) const { return -(g * x); }
 };
 
 void check_same_sizes(const Call& c) {
-  PELLUCID_CHECK(c.has_in(0) && c.has_in(1), ValueError, "{}: 'self' and 'target' must be defined.", c.name());
-  PELLUCID_CHECK(c.in(0).sizes() == c.in(1).sizes(), ShapeError, "{}: 'target' has sizes {} but 'self' has {}; they must be equal. Reshape or expand one.",
-                 c.name(), c.in(1).sizes(), c.in(0).sizes());
+  PELLUCID_CHECK(c.has_in(0) && c.has_in(1), ValueError, "{}: 'self' and 'target' must be defined.",
+                 c.name());
+  PELLUCID_CHECK(
+      c.in(0).sizes() == c.in(1).sizes(), ShapeError,
+      "{}: 'target' has sizes {} but 'self' has {}; they must be equal. Reshape or expand one.",
+      c.name(), c.in(1).sizes(), c.in(0).sizes());
 }
 
 // Whether every value is in [0, 1]; NaN is not.
-template <class T>
-bool all_probabilities(const T* x, int64_t n) {
+template <class T> bool all_probabilities(const T* x, int64_t n) {
   const int64_t chunks = n == 0 ? 0 : (n - 1) / kChunk + 1;
   std::vector<uint8_t> good(static_cast<size_t>(chunks), 1);
   parallel_chunks(chunks, [&](int64_t i) {
@@ -174,7 +200,10 @@ bool all_probabilities(const T* x, int64_t n) {
     const int64_t count = std::min(kChunk, n - i * kChunk);
     bool ok = true;
     kernels::at_isa([&ok, from, count](auto) {
-      ok = kernels::fold_lanes<T>(count, T(0), [from](int64_t k) { return from[k] >= T(0) && from[k] <= T(1) ? T(0) : T(1); }, kernels::AddCombine{}) == T(0);
+      ok = kernels::fold_lanes<T>(
+               count, T(0),
+               [from](int64_t k) { return from[k] >= T(0) && from[k] <= T(1) ? T(0) : T(1); },
+               kernels::AddCombine{}) == T(0);
     });
     good[static_cast<size_t>(i)] = ok;
   });
@@ -185,8 +214,10 @@ void run_probabilities(Call& c) {
   {
     const NoGradGuard off;
     const Tensor x = contiguous_values(c.in(0).to(compute_type(c.in(0).dtype())));
-    const bool ok = x.dtype() == kFloat64 ? all_probabilities(x.raw<double>(), x.numel()) : all_probabilities(x.raw<float>(), x.numel());
-    PELLUCID_CHECK(ok, ValueError, "binary_cross_entropy: every element of 'self' must be between 0 and 1. "
+    const bool ok = x.dtype() == kFloat64 ? all_probabilities(x.raw<double>(), x.numel())
+                                          : all_probabilities(x.raw<float>(), x.numel());
+    PELLUCID_CHECK(ok, ValueError,
+                   "binary_cross_entropy: every element of 'self' must be between 0 and 1. "
                    "For scores before the sigmoid use binary_cross_entropy_with_logits.");
   }
   run_loss<BinaryCrossEntropy>(c);
@@ -223,7 +254,8 @@ void samples_of_loss(Samples& s) {
   s.add({sample_randn({}), sample_randn({}), 1});
   s.add({sample_randn({0}), sample_randn({0}), 2});
   s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");
-  s.error({sample_randn({2, 3}), sample_randn({2, 3}), 3}, "reduction must be 0 (none), 1 (mean) or 2 (sum), found 3");
+  s.error({sample_randn({2, 3}), sample_randn({2, 3}), 3},
+          "reduction must be 0 (none), 1 (mean) or 2 (sum), found 3");
   s.error({sample_ints({2}, 0, 3), sample_ints({2}, 0, 3)}, "takes floating tensors");
   s.large([] { return Values{randn({4096, 1024}), randn({4096, 1024})}; });
 }
@@ -265,73 +297,104 @@ extern constinit const OpDef bce_loss_backward_op;
 extern constinit const OpDef bce_with_logits_loss_backward_op;
 
 extern constinit const OpDef mse_loss_op = loss<SquaredError, mse_loss_backward_op>(
-    "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "(self - target)²: each (0), their mean (1) or sum (2).", samples_of_loss);
-extern constinit const OpDef mse_loss_backward_op = loss_backward<SquaredError, mse_loss_backward_op>(
-    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", "2 grad_output (self - target), divided by their number for a mean.",
-    samples_of_backward);
+    "mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    "(self - target)²: each (0), their mean (1) or sum (2).", samples_of_loss);
+extern constinit const OpDef mse_loss_backward_op = loss_backward<SquaredError,
+                                                                  mse_loss_backward_op>(
+    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+    "2 grad_output (self - target), divided by their number for a mean.", samples_of_backward);
 
 extern constinit const OpDef l1_loss_op = loss<AbsoluteError, l1_loss_backward_op>(
-    "l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "|self - target|: each (0), their mean (1) or sum (2).", samples_of_loss);
-extern constinit const OpDef l1_loss_backward_op = loss_backward<AbsoluteError, l1_loss_backward_op>(
-    "l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", "grad_output sign(self - target), divided by their number for a mean.",
-    samples_of_backward);
+    "l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    "|self - target|: each (0), their mean (1) or sum (2).", samples_of_loss);
+extern constinit const OpDef l1_loss_backward_op =
+    loss_backward<AbsoluteError, l1_loss_backward_op>(
+        "l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+        "grad_output sign(self - target), divided by their number for a mean.",
+        samples_of_backward);
 
 extern constinit const OpDef smooth_l1_loss_op = loss<SmoothError, smooth_l1_loss_backward_op>(
-    "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor", "d² / (2 beta) where |d| < beta, |d| - beta / 2 beyond, with d = self - target.",
+    "smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
+    "d² / (2 beta) where |d| < beta, |d| - beta / 2 beyond, with d = self - target.",
     [](Samples& s) {
       samples_of_parameter(s);
       s.add({sample_randn({4}), sample_randn({4}), 2, 0.0});
       s.error({sample_randn({4}), sample_randn({4}), 2, -1.0}, "beta must not be negative");
     });
-extern constinit const OpDef smooth_l1_loss_backward_op = loss_backward<SmoothError, smooth_l1_loss_backward_op>(
-    "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor", "The gradient of smooth_l1_loss by self.",
-    samples_of_parameter_backward);
+extern constinit const OpDef smooth_l1_loss_backward_op =
+    loss_backward<SmoothError, smooth_l1_loss_backward_op>(
+        "smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, "
+        "float beta) -> Tensor",
+        "The gradient of smooth_l1_loss by self.", samples_of_parameter_backward);
 
 extern constinit const OpDef huber_loss_op = loss<HuberError, huber_loss_backward_op>(
-    "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor", "d² / 2 where |d| <= delta, delta (|d| - delta / 2) beyond, with d = self - target.",
+    "huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
+    "d² / 2 where |d| <= delta, delta (|d| - delta / 2) beyond, with d = self - target.",
     [](Samples& s) {
       samples_of_parameter(s);
       s.error({sample_randn({4}), sample_randn({4}), 2, 0.0}, "delta must be positive");
     });
-extern constinit const OpDef huber_loss_backward_op = loss_backward<HuberError, huber_loss_backward_op>(
-    "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor", "The gradient of huber_loss by self.",
-    samples_of_parameter_backward);
+extern constinit const OpDef huber_loss_backward_op =
+    loss_backward<HuberError, huber_loss_backward_op>(
+        "huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float "
+        "delta) -> Tensor",
+        "The gradient of huber_loss by self.", samples_of_parameter_backward);
 
 extern constinit const OpDef bce_loss_op = loss<BinaryCrossEntropy, bce_loss_backward_op>(
-    "bce_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "-(t log x + (1 - t) log(1 - x)) of probabilities x.", samples_of_probabilities, run_probabilities);
-extern constinit const OpDef bce_loss_backward_op = loss_backward<BinaryCrossEntropy, bce_loss_backward_op>(
-    "bce_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", "grad_output (x - t) / (x (1 - x)).", [](Samples& s) {
+    "bce_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    "-(t log x + (1 - t) log(1 - x)) of probabilities x.", samples_of_probabilities,
+    run_probabilities);
+extern constinit const OpDef bce_loss_backward_op = loss_backward<BinaryCrossEntropy,
+                                                                  bce_loss_backward_op>(
+    "bce_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+    "grad_output (x - t) / (x (1 - x)).", [](Samples& s) {
       s.add({sample_randn({}), probabilities({2, 3}), probabilities({2, 3}), 1});
       s.add({sample_randn({4}), probabilities({4}), probabilities({4}), 0});
       s.large([] { return Values{randn({}), rand({4096, 1024}), rand({4096, 1024}), 1}; });
     });
 extern constinit const OpDef binary_cross_entropy_op = {
-    .schema = "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    .schema =
+        "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> "
+        "Tensor",
     .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, times weight.",
-    .kind = OpKind::Reduction, .compose = compose_probabilities,
+    .kind = OpKind::Reduction,
+    .compose = compose_probabilities,
     .samples = [](Samples& s) {
       samples_of_probabilities(s);
       s.add({probabilities({2, 3}), probabilities({2, 3}), sample_randn({3}), 0});
-      s.error({probabilities({2, 3}), probabilities({3})}, "'target' has sizes [3] but 'self' has [2, 3]");
+      s.error({probabilities({2, 3}), probabilities({3})},
+              "'target' has sizes [3] but 'self' has [2, 3]");
     }};
 
-extern constinit const OpDef bce_with_logits_loss_op = loss<BinaryCrossEntropyLogits, bce_with_logits_loss_backward_op>(
-    "bce_with_logits_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", "max(x, 0) - x t + log(1 + exp(-|x|)): binary cross entropy of sigmoid(x).", [](Samples& s) {
-      s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3})});
-      s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3}), 0});
-      s.large([] { return Values{randn({4096, 1024}), rand({4096, 1024})}; });
-    });
-extern constinit const OpDef bce_with_logits_loss_backward_op = loss_backward<BinaryCrossEntropyLogits, bce_with_logits_loss_backward_op>(
-    "bce_with_logits_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", "grad_output (sigmoid(x) - t).", samples_of_backward);
+extern constinit const OpDef bce_with_logits_loss_op =
+    loss<BinaryCrossEntropyLogits, bce_with_logits_loss_backward_op>(
+        "bce_with_logits_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+        "max(x, 0) - x t + log(1 + exp(-|x|)): binary cross entropy of sigmoid(x).",
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3})});
+          s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3}), 0});
+          s.large([] { return Values{randn({4096, 1024}), rand({4096, 1024})}; });
+        });
+extern constinit const OpDef bce_with_logits_loss_backward_op =
+    loss_backward<BinaryCrossEntropyLogits, bce_with_logits_loss_backward_op>(
+        "bce_with_logits_loss_backward(Tensor grad_output, Tensor self, Tensor target, int "
+        "reduction) -> Tensor",
+        "grad_output (sigmoid(x) - t).", samples_of_backward);
 extern constinit const OpDef binary_cross_entropy_with_logits_op = {
-    .schema = "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
-    .doc = "Binary cross entropy of sigmoid(self), without overflow; pos_weight scales the part of positive targets.",
-    .kind = OpKind::Reduction, .compose = compose_logits,
+    .schema =
+        "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? "
+        "pos_weight=None, int reduction=1) -> Tensor",
+    .doc =
+        "Binary cross entropy of sigmoid(self), without overflow; pos_weight scales the part of "
+        "positive targets.",
+    .kind = OpKind::Reduction,
+    .compose = compose_logits,
     .samples = [](Samples& s) {
       s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3})});
       s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3}), sample_randn({2, 3}), {}, 0});
       s.add({sample_randn({2, 3}, 0.1), probabilities({2, 3}), {}, probabilities({3}), 2});
-      s.error({sample_randn({2, 3}), probabilities({3})}, "'target' has sizes [3] but 'self' has [2, 3]");
+      s.error({sample_randn({2, 3}), probabilities({3})},
+              "'target' has sizes [3] but 'self' has [2, 3]");
       s.large([] { return Values{randn({4096, 1024}), rand({4096, 1024})}; });
     }};
 

@@ -1,5 +1,5 @@
-// Reductions: sum, mean, prod, extremes and their places, any, all, logsumexp. Running sums and products are in
-// reduce_scan.cpp, variances in statistics.cpp, norms in vector_norm.cpp.
+// Reductions: sum, mean, prod, extremes and their places, any, all, logsumexp. Running sums and
+// products are in reduce_scan.cpp, variances in statistics.cpp, norms in vector_norm.cpp.
 #include "ops/reduce.h"
 
 #include <cmath>
@@ -13,11 +13,13 @@ namespace pellucid {
 using kernels::ReduceOp;
 
 Dims dims_attr(const Call& c, size_t i) {
-  return wrap_dims(c.name(), c.has_attr(i) ? OptionalIntArrayRef(c.ints(i)) : OptionalIntArrayRef(), c.in(0).dim());
+  return wrap_dims(c.name(), c.has_attr(i) ? OptionalIntArrayRef(c.ints(i)) : OptionalIntArrayRef(),
+                   c.in(0).dim());
 }
 
 Dims dims_attr(const Vjp& v, size_t i) {
-  return wrap_dims("backward", v.has_attr(i) ? OptionalIntArrayRef(v.ints(i)) : OptionalIntArrayRef(),
+  return wrap_dims("backward",
+                   v.has_attr(i) ? OptionalIntArrayRef(v.ints(i)) : OptionalIntArrayRef(),
                    static_cast<int64_t>(v.in_sizes(0).size()));
 }
 
@@ -35,12 +37,15 @@ int64_t reduced_count(IntArrayRef sizes, IntArrayRef dims) {
 }
 
 void make_reduced(Call& c, IntArrayRef dims, bool keepdim, DType dtype) {
-  PELLUCID_CHECK(c.in(0).dim() <= kMaxReducedDims, ShapeError, "{}: a reduction takes at most {} dimensions, found {} (sizes {}). Reshape the tensor first.",
-                 c.name(), kMaxReducedDims, c.in(0).dim(), c.in(0).sizes());
+  PELLUCID_CHECK(
+      c.in(0).dim() <= kMaxReducedDims, ShapeError,
+      "{}: a reduction takes at most {} dimensions, found {} (sizes {}). Reshape the tensor first.",
+      c.name(), kMaxReducedDims, c.in(0).dim(), c.in(0).sizes());
   c.make_output(reduced_sizes(c.in(0).sizes(), dims, keepdim), dtype);
 }
 
-void run_reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Tensor& out, const Tensor& second, double parameter) {
+void run_reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Tensor& out,
+                   const Tensor& second, double parameter) {
   const detail::TensorImpl& in = input.impl();
   const size_t n = in.sizes.size();
   // The outputs are row-major: one stride per input dim, skipping the reduced ones.
@@ -64,8 +69,10 @@ void run_reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Ten
   const bool places = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
   args.out_type = out.defined() ? out.dtype() : in.dtype;
   args.out = out.defined() ? out.raw_data() : nullptr;
-  if (second.defined() && places) args.indices = second.raw<int64_t>();
-  else if (second.defined()) args.mean = second.raw_data();
+  if (second.defined() && places)
+    args.indices = second.raw<int64_t>();
+  else if (second.defined())
+    args.mean = second.raw_data();
   args.sizes = in.sizes;
   args.in_strides = in.strides;
   args.out_strides = out_strides;
@@ -74,7 +81,9 @@ void run_reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Ten
   kernels::reduce(args);
 }
 
-Cost reduction_cost(const Call& c) { return {static_cast<double>(c.in(0).numel()), moved_bytes(c)}; }
+Cost reduction_cost(const Call& c) {
+  return {static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+}
 
 Tensor spread(const Tensor& reduced, IntArrayRef dims, IntArrayRef sizes, bool keepdim) {
   return restore_dims(reduced, dims, static_cast<int64_t>(sizes.size()), keepdim).expand(sizes);
@@ -85,15 +94,18 @@ void check_not_empty(const Call& c, IntArrayRef dims) {
   if (c.in(0).numel() != 0) return;
   for (int64_t d : dims)
     PELLUCID_CHECK(sizes[static_cast<size_t>(d)] != 0, ShapeError,
-                   "{}: dimension {} of sizes {} has no element, and {} of nothing is not defined.", c.name(), d, sizes, c.name());
+                   "{}: dimension {} of sizes {} has no element, and {} of nothing is not defined.",
+                   c.name(), d, sizes, c.name());
 }
 
 namespace {
 
-template <ReduceOp Op>
-void run_simple(Call& c) { run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(), {}, 0); }
+template <ReduceOp Op> void run_simple(Call& c) {
+  run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(), {}, 0);
+}
 
-// The input of a sum or product in the type that the call asks for: floats to be summed as integers are truncated one by one.
+// The input of a sum or product in the type that the call asks for: floats to be summed as integers
+// are truncated one by one.
 Tensor summand(const Call& c) {
   const Tensor& x = c.in(0);
   const NoGradGuard off;
@@ -113,7 +125,10 @@ void infer_sum(Call& c) {
 void infer_mean(Call& c) {
   check_defined(c, 0, "self");
   const DType t = c.has_attr(2) ? c.dtype(2) : c.in(0).dtype();
-  PELLUCID_CHECK(is_floating(t), TypeError, "mean: the result would be {}; a mean is floating. Pass dtype=float32 or convert the input.", t);
+  PELLUCID_CHECK(
+      is_floating(t), TypeError,
+      "mean: the result would be {}; a mean is floating. Pass dtype=float32 or convert the input.",
+      t);
   make_reduced(c, dims_attr(c, 0), c.flag(1), t);
 }
 
@@ -122,11 +137,14 @@ void infer_prod(Call& c) {
   make_reduced(c, dim_attr(c, 0), c.flag(1), sum_type(c));
 }
 
-Tensors sum_vjp(const Vjp& v) { return {spread(v.grad, dims_attr(v, 0), v.in_sizes(0), v.flag(1))}; }
+Tensors sum_vjp(const Vjp& v) {
+  return {spread(v.grad, dims_attr(v, 0), v.in_sizes(0), v.flag(1))};
+}
 
 Tensors mean_vjp(const Vjp& v) {
   const Dims dims = dims_attr(v, 0);
-  return {spread(v.grad.div(static_cast<double>(reduced_count(v.in_sizes(0), dims))), dims, v.in_sizes(0), v.flag(1))};
+  return {spread(v.grad.div(static_cast<double>(reduced_count(v.in_sizes(0), dims))), dims,
+                 v.in_sizes(0), v.flag(1))};
 }
 
 // Products of all elements but one along the last dim, right where some are zero.
@@ -134,7 +152,8 @@ Tensor product_of_others(const Tensor& x) {
   const int64_t n = x.size(-1);
   const Tensor one = ones_like(x.slice(-1, 0, 1));
   const Tensor left = cat(Tensors{one, x.slice(-1, 0, n - 1).cumprod(-1)}, -1);
-  const Tensor right = cat(Tensors{one, x.flip({-1}).slice(-1, 0, n - 1).cumprod(-1)}, -1).flip({-1});
+  const Tensor right =
+      cat(Tensors{one, x.flip({-1}).slice(-1, 0, n - 1).cumprod(-1)}, -1).flip({-1});
   return left.mul(right);
 }
 
@@ -166,12 +185,14 @@ void infer_extreme(Call& c) {
 }
 
 // max() and min() of all elements: no attributes, so the shared rules get none to read.
-template <ReduceOp Op>
-void run_all(Call& c) { run_reduction(c.in(0), Op, wrap_dims(c.name(), {}, c.in(0).dim()), c.out(), {}, 0); }
+template <ReduceOp Op> void run_all(Call& c) {
+  run_reduction(c.in(0), Op, wrap_dims(c.name(), {}, c.in(0).dim()), c.out(), {}, 0);
+}
 
 void infer_extreme_of_all(Call& c) {
   check_defined(c, 0, "self");
-  PELLUCID_CHECK(c.in(0).numel() > 0, ShapeError, "{}: the tensor has no elements (sizes {}), and {} of nothing is not defined.",
+  PELLUCID_CHECK(c.in(0).numel() > 0, ShapeError,
+                 "{}: the tensor has no elements (sizes {}), and {} of nothing is not defined.",
                  c.name(), c.in(0).sizes(), c.name());
   make_reduced(c, wrap_dims(c.name(), {}, c.in(0).dim()), false, c.in(0).dtype());
 }
@@ -189,8 +210,7 @@ void infer_extreme_dim(Call& c) {
   make_reduced(c, dims, c.flag(1), kInt64);
 }
 
-template <ReduceOp Op>
-void run_extreme_dim(Call& c) {
+template <ReduceOp Op> void run_extreme_dim(Call& c) {
   run_reduction(c.in(0), Op, dim_attr(c, 0), c.out(0), c.out(1), 0);
 }
 
@@ -207,17 +227,23 @@ Tensors extreme_dim_vjp(const Vjp& v) {
 void infer_argextreme(Call& c) {
   check_defined(c, 0, "self");
   const Dims dims = dim_attr(c, 0);
-  if (c.has_attr(0)) check_not_empty(c, dims);
-  else PELLUCID_CHECK(c.in(0).numel() > 0, ShapeError, "{}: the tensor has no elements (sizes {}); name a dim that has some.", c.name(), c.in(0).sizes());
+  if (c.has_attr(0))
+    check_not_empty(c, dims);
+  else
+    PELLUCID_CHECK(c.in(0).numel() > 0, ShapeError,
+                   "{}: the tensor has no elements (sizes {}); name a dim that has some.", c.name(),
+                   c.in(0).sizes());
   make_reduced(c, dims, c.flag(1), kInt64);
 }
 
-template <ReduceOp Op>
-void run_argextreme(Call& c) { run_reduction(c.in(0), Op, dim_attr(c, 0), {}, c.out(), 0); }
+template <ReduceOp Op> void run_argextreme(Call& c) {
+  run_reduction(c.in(0), Op, dim_attr(c, 0), {}, c.out(), 0);
+}
 
 // any and all over no dims at all keep every element, as in PyTorch; absent dims mean all of them.
 Dims truth_dims(const Call& c) {
-  return wrap_dims(c.name(), c.has_attr(0) ? OptionalIntArrayRef(c.ints(0)) : OptionalIntArrayRef(), c.in(0).dim(), false);
+  return wrap_dims(c.name(), c.has_attr(0) ? OptionalIntArrayRef(c.ints(0)) : OptionalIntArrayRef(),
+                   c.in(0).dim(), false);
 }
 
 void infer_truth(Call& c) {
@@ -225,8 +251,9 @@ void infer_truth(Call& c) {
   make_reduced(c, truth_dims(c), c.flag(1), c.in(0).dtype() == kUInt8 ? kUInt8 : kBool);
 }
 
-template <ReduceOp Op>
-void run_truth(Call& c) { run_reduction(c.in(0), Op, truth_dims(c), c.out(), {}, 0); }
+template <ReduceOp Op> void run_truth(Call& c) {
+  run_reduction(c.in(0), Op, truth_dims(c), c.out(), {}, 0);
+}
 
 void infer_logsumexp(Call& c) {
   check_defined(c, 0, "self");
@@ -310,115 +337,207 @@ void samples_of_truth(Samples& s) {
 }  // namespace
 
 extern constinit const OpDef sum_op = {
-    .schema = "sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+        "Tensor",
     .doc = "The sum of the elements over the given dims (all by default); integers sum in int64.",
-    .kind = OpKind::Reduction, .infer = infer_sum, .cost = reduction_cost,
-    .kernel = [](Call& c) { run_reduction(summand(c), ReduceOp::Sum, dims_attr(c, 0), c.out(), {}, 0); },
-    .vjp = sum_vjp, .onnx = {"ReduceSum", 13}, .samples = samples_with_empty, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_sum,
+    .cost = reduction_cost,
+    .kernel =
+        [](Call& c) { run_reduction(summand(c), ReduceOp::Sum, dims_attr(c, 0), c.out(), {}, 0); },
+    .vjp = sum_vjp,
+    .onnx = {"ReduceSum", 13},
+    .samples = samples_with_empty,
+    .any_layout = true};
 
 extern constinit const OpDef mean_op = {
-    .schema = "mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+        "Tensor",
     .doc = "The mean of the elements over the given dims (all by default).",
-    .kind = OpKind::Reduction, .infer = infer_mean, .cost = reduction_cost, .kernel = run_simple<ReduceOp::Mean>,
-    .vjp = mean_vjp, .onnx = {"ReduceMean", 13},
-    .samples = [](Samples& s) {
-      samples_of_reduction(s);
-      s.error({sample_ints({3}, 0, 5)}, "a mean is floating");
-    },
+    .kind = OpKind::Reduction,
+    .infer = infer_mean,
+    .cost = reduction_cost,
+    .kernel = run_simple<ReduceOp::Mean>,
+    .vjp = mean_vjp,
+    .onnx = {"ReduceMean", 13},
+    .samples =
+        [](Samples& s) {
+          samples_of_reduction(s);
+          s.error({sample_ints({3}, 0, 5)}, "a mean is floating");
+        },
     .any_layout = true};
 
 extern constinit const OpDef prod_op = {
-    .schema = "prod(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "prod(Tensor self, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     .doc = "The product of the elements over one dim (all by default).",
     .kind = OpKind::Reduction,
-    .infer = infer_prod, .cost = reduction_cost,
-    .kernel = [](Call& c) { run_reduction(summand(c), ReduceOp::Prod, dim_attr(c, 0), c.out(), {}, 0); },
-    .saved = Saved::Inputs, .vjp = prod_vjp, .onnx = {"ReduceProd", 13},
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3})});
-      s.add({sample_randn({2, 3, 2}), 1});
-      s.add({sample_randn({2, 3, 2}), -1, true});
-      s.add({sample_randn({2, 3}).mul(sample_ints({2, 3}, 0, 2)), 1});  // zeros inside
-      s.add({sample_randn({0, 3}), 0});
-      s.add({sample_randn({})});
-      s.error({sample_randn({2, 3}), 2}, "dim 2 is out of range");
-    }};
+    .infer = infer_prod,
+    .cost = reduction_cost,
+    .kernel =
+        [](Call& c) { run_reduction(summand(c), ReduceOp::Prod, dim_attr(c, 0), c.out(), {}, 0); },
+    .saved = Saved::Inputs,
+    .vjp = prod_vjp,
+    .onnx = {"ReduceProd", 13},
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3})});
+          s.add({sample_randn({2, 3, 2}), 1});
+          s.add({sample_randn({2, 3, 2}), -1, true});
+          s.add({sample_randn({2, 3}).mul(sample_ints({2, 3}, 0, 2)), 1});  // zeros inside
+          s.add({sample_randn({0, 3}), 0});
+          s.add({sample_randn({})});
+          s.error({sample_randn({2, 3}), 2}, "dim 2 is out of range");
+        }};
 
 extern constinit const OpDef amax_op = {
     .schema = "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     .doc = "The greatest element over the given dims (all by default); NaN wins.",
-    .kind = OpKind::Reduction, .infer = infer_extreme, .cost = reduction_cost, .kernel = run_simple<ReduceOp::Max>,
-    .saved = Saved::InputsAndOutputs, .vjp = extreme_vjp, .onnx = {"ReduceMax", 13}, .samples = samples_of_extreme, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_extreme,
+    .cost = reduction_cost,
+    .kernel = run_simple<ReduceOp::Max>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = extreme_vjp,
+    .onnx = {"ReduceMax", 13},
+    .samples = samples_of_extreme,
+    .any_layout = true};
 
 extern constinit const OpDef amin_op = {
     .schema = "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     .doc = "The least element over the given dims (all by default); NaN wins.",
-    .kind = OpKind::Reduction, .infer = infer_extreme, .cost = reduction_cost, .kernel = run_simple<ReduceOp::Min>,
-    .saved = Saved::InputsAndOutputs, .vjp = extreme_vjp, .onnx = {"ReduceMin", 13}, .samples = samples_of_extreme, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_extreme,
+    .cost = reduction_cost,
+    .kernel = run_simple<ReduceOp::Min>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = extreme_vjp,
+    .onnx = {"ReduceMin", 13},
+    .samples = samples_of_extreme,
+    .any_layout = true};
 
-extern constinit const OpDef max_op = {
-    .schema = "max(Tensor self) -> Tensor", .doc = "The greatest element; NaN wins.",
-    .kind = OpKind::Reduction, .infer = infer_extreme_of_all, .cost = reduction_cost, .kernel = run_all<ReduceOp::Max>,
-    .saved = Saved::InputsAndOutputs, .vjp = extreme_of_all_vjp, .samples = samples_of_extreme_of_all, .any_layout = true};
+extern constinit const OpDef max_op = {.schema = "max(Tensor self) -> Tensor",
+                                       .doc = "The greatest element; NaN wins.",
+                                       .kind = OpKind::Reduction,
+                                       .infer = infer_extreme_of_all,
+                                       .cost = reduction_cost,
+                                       .kernel = run_all<ReduceOp::Max>,
+                                       .saved = Saved::InputsAndOutputs,
+                                       .vjp = extreme_of_all_vjp,
+                                       .samples = samples_of_extreme_of_all,
+                                       .any_layout = true};
 
-extern constinit const OpDef min_op = {
-    .schema = "min(Tensor self) -> Tensor", .doc = "The least element; NaN wins.",
-    .kind = OpKind::Reduction, .infer = infer_extreme_of_all, .cost = reduction_cost, .kernel = run_all<ReduceOp::Min>,
-    .saved = Saved::InputsAndOutputs, .vjp = extreme_of_all_vjp, .samples = samples_of_extreme_of_all, .any_layout = true};
+extern constinit const OpDef min_op = {.schema = "min(Tensor self) -> Tensor",
+                                       .doc = "The least element; NaN wins.",
+                                       .kind = OpKind::Reduction,
+                                       .infer = infer_extreme_of_all,
+                                       .cost = reduction_cost,
+                                       .kernel = run_all<ReduceOp::Min>,
+                                       .saved = Saved::InputsAndOutputs,
+                                       .vjp = extreme_of_all_vjp,
+                                       .samples = samples_of_extreme_of_all,
+                                       .any_layout = true};
 
 extern constinit const OpDef max_dim_op = {
-    .schema = "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .schema =
+        "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     .doc = "The greatest element along a dim and its first place.",
-    .kind = OpKind::Reduction, .infer = infer_extreme_dim, .cost = reduction_cost, .kernel = run_extreme_dim<ReduceOp::ArgMax>,
-    .saved = Saved::output(1), .vjp = extreme_dim_vjp, .samples = samples_of_extreme_dim, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_extreme_dim,
+    .cost = reduction_cost,
+    .kernel = run_extreme_dim<ReduceOp::ArgMax>,
+    .saved = Saved::output(1),
+    .vjp = extreme_dim_vjp,
+    .samples = samples_of_extreme_dim,
+    .any_layout = true};
 
 extern constinit const OpDef min_dim_op = {
-    .schema = "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    .schema =
+        "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     .doc = "The least element along a dim and its first place.",
-    .kind = OpKind::Reduction, .infer = infer_extreme_dim, .cost = reduction_cost, .kernel = run_extreme_dim<ReduceOp::ArgMin>,
-    .saved = Saved::output(1), .vjp = extreme_dim_vjp, .samples = samples_of_extreme_dim, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_extreme_dim,
+    .cost = reduction_cost,
+    .kernel = run_extreme_dim<ReduceOp::ArgMin>,
+    .saved = Saved::output(1),
+    .vjp = extreme_dim_vjp,
+    .samples = samples_of_extreme_dim,
+    .any_layout = true};
 
 extern constinit const OpDef argmax_op = {
     .schema = "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     .doc = "The place of the greatest element along a dim, or in the flattened tensor.",
-    .kind = OpKind::Reduction, .infer = infer_argextreme, .cost = reduction_cost, .kernel = run_argextreme<ReduceOp::ArgMax>,
-    .vjp = no_gradient, .onnx = {"ArgMax", 13}, .samples = samples_of_arg, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_argextreme,
+    .cost = reduction_cost,
+    .kernel = run_argextreme<ReduceOp::ArgMax>,
+    .vjp = no_gradient,
+    .onnx = {"ArgMax", 13},
+    .samples = samples_of_arg,
+    .any_layout = true};
 
 extern constinit const OpDef argmin_op = {
     .schema = "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     .doc = "The place of the least element along a dim, or in the flattened tensor.",
-    .kind = OpKind::Reduction, .infer = infer_argextreme, .cost = reduction_cost, .kernel = run_argextreme<ReduceOp::ArgMin>,
-    .vjp = no_gradient, .onnx = {"ArgMin", 13}, .samples = samples_of_arg, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_argextreme,
+    .cost = reduction_cost,
+    .kernel = run_argextreme<ReduceOp::ArgMin>,
+    .vjp = no_gradient,
+    .onnx = {"ArgMin", 13},
+    .samples = samples_of_arg,
+    .any_layout = true};
 
 extern constinit const OpDef any_op = {
     .schema = "any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
     .doc = "Whether some element over the given dims is not zero.",
-    .kind = OpKind::Reduction, .infer = infer_truth, .cost = reduction_cost, .kernel = run_truth<ReduceOp::Any>,
-    .vjp = no_gradient, .samples = samples_of_truth, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_truth,
+    .cost = reduction_cost,
+    .kernel = run_truth<ReduceOp::Any>,
+    .vjp = no_gradient,
+    .samples = samples_of_truth,
+    .any_layout = true};
 
 extern constinit const OpDef all_op = {
     .schema = "all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
     .doc = "Whether every element over the given dims is not zero.",
-    .kind = OpKind::Reduction, .infer = infer_truth, .cost = reduction_cost, .kernel = run_truth<ReduceOp::All>,
-    .vjp = no_gradient, .samples = samples_of_truth, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_truth,
+    .cost = reduction_cost,
+    .kernel = run_truth<ReduceOp::All>,
+    .vjp = no_gradient,
+    .samples = samples_of_truth,
+    .any_layout = true};
 
 extern constinit const OpDef logsumexp_op = {
     .schema = "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     .doc = "log(sum(exp(x))) over the given dims, computed without overflow.",
-    .kind = OpKind::Reduction, .infer = infer_logsumexp,
-    .cost = [](const Call& c) { return Cost{3.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)}; },
-    .kernel = run_simple<ReduceOp::LogSumExp>, .saved = Saved::InputsAndOutputs, .vjp = logsumexp_vjp, .onnx = {"ReduceLogSumExp", 13},
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3}), Value::ints({1})});
-      s.add({sample_randn({2, 3, 2}), Value::ints({0, 2}), true});
-      s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({0})});
-      s.error({sample_randn({2, 3}), Value::ints({2})}, "dim 2 is out of range");
-      s.large([] { return Values{randn({4096, 1024}), Value::ints({1})}; });
-    },
+    .kind = OpKind::Reduction,
+    .infer = infer_logsumexp,
+    .cost =
+        [](const Call& c) {
+          return Cost{3.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+        },
+    .kernel = run_simple<ReduceOp::LogSumExp>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = logsumexp_vjp,
+    .onnx = {"ReduceLogSumExp", 13},
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}), Value::ints({1})});
+          s.add({sample_randn({2, 3, 2}), Value::ints({0, 2}), true});
+          s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({0})});
+          s.error({sample_randn({2, 3}), Value::ints({2})}, "dim 2 is out of range");
+          s.large([] { return Values{randn({4096, 1024}), Value::ints({1})}; });
+        },
     .any_layout = true};
 
 extern constinit const OpDef aminmax_op = {
-    .schema = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+    .schema =
+        "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     .doc = "The least and the greatest element over one dim (all by default).",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
@@ -426,14 +545,17 @@ extern constinit const OpDef aminmax_op = {
       const Dims dims = dim_attr(c, 0);
       return {c.in(0).amin(dims, c.flag(1)), c.in(0).amax(dims, c.flag(1))};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({3, 4})});
-      s.add({sample_randn({3, 4})}, {{"dim", 1}, {"keepdim", true}});
-      s.error({sample_randn({0})}, "of nothing is not defined");
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({3, 4})});
+          s.add({sample_randn({3, 4})}, {{"dim", 1}, {"keepdim", true}});
+          s.error({sample_randn({0})}, "of nothing is not defined");
+        }};
 
 extern constinit const OpDef nansum_op = {
-    .schema = "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+        "Tensor",
     .doc = "The sum over the given dims with NaN counted as zero.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
@@ -445,7 +567,9 @@ extern constinit const OpDef nansum_op = {
     .samples = samples_with_nan};
 
 extern constinit const OpDef nanmean_op = {
-    .schema = "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+        "Tensor",
     .doc = "The mean of the elements that are not NaN over the given dims.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
@@ -465,20 +589,24 @@ extern constinit const OpDef sum_to_size_op = {
       check_defined(c, 0, "self");
       const Tensor& self = c.in(0);
       const IntArrayRef to = c.ints(0);
-      PELLUCID_CHECK(broadcasts_to(to, self.sizes()), ShapeError, "sum_to_size: sizes {} do not broadcast to the sizes {} of the tensor.", to, self.sizes());
+      PELLUCID_CHECK(broadcasts_to(to, self.sizes()), ShapeError,
+                     "sum_to_size: sizes {} do not broadcast to the sizes {} of the tensor.", to,
+                     self.sizes());
       if (to == self.sizes()) return {self};
       Dims dims;
       const size_t lead = self.sizes().size() - to.size();
       for (size_t i = 0; i < self.sizes().size(); ++i)
-        if (i < lead || (to[i - lead] == 1 && self.sizes()[i] != 1)) dims.push_back(static_cast<int64_t>(i));
+        if (i < lead || (to[i - lead] == 1 && self.sizes()[i] != 1))
+          dims.push_back(static_cast<int64_t>(i));
       const Tensor summed = dims.empty() ? self : self.sum(dims.ref(), true);
       return {lead ? summed.reshape(to) : summed};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({4, 2, 3}), Value::ints({2, 1})});
-      s.add({sample_randn({2, 3}), Value::ints({2, 3})});
-      s.add({sample_randn({2, 3}), Value::ints({})});
-      s.error({sample_randn({2, 3}), Value::ints({2})}, "do not broadcast to the sizes [2, 3]");
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({4, 2, 3}), Value::ints({2, 1})});
+          s.add({sample_randn({2, 3}), Value::ints({2, 3})});
+          s.add({sample_randn({2, 3}), Value::ints({})});
+          s.error({sample_randn({2, 3}), Value::ints({2})}, "do not broadcast to the sizes [2, 3]");
+        }};
 
 }  // namespace pellucid

@@ -1,4 +1,5 @@
-// Running the reduction kernel for a call; shared by reduce.cpp, statistics.cpp and vector_norm.cpp.
+// Running the reduction kernel for a call; shared by reduce.cpp, statistics.cpp and
+// vector_norm.cpp.
 #pragma once
 
 #include "kernels/reduce.h"
@@ -18,8 +19,10 @@ Dims dim_attr(const Call& c, size_t i);
 int64_t reduced_count(IntArrayRef sizes, IntArrayRef dims);
 /// Makes an output of reduced sizes.
 void make_reduced(Call& c, IntArrayRef dims, bool keepdim, DType dtype);
-/// Folds `input` over `dims` into `out` (and `second`: the mean for Var and Std, the indices for ArgMax and ArgMin).
-void run_reduction(const Tensor& input, kernels::ReduceOp op, IntArrayRef dims, const Tensor& out, const Tensor& second, double parameter);
+/// Folds `input` over `dims` into `out` (and `second`: the mean for Var and Std, the indices for
+/// ArgMax and ArgMin).
+void run_reduction(const Tensor& input, kernels::ReduceOp op, IntArrayRef dims, const Tensor& out,
+                   const Tensor& second, double parameter);
 /// One addition per element, every byte once.
 Cost reduction_cost(const Call& c);
 /// Spreads a reduced tensor over the input's sizes again, without copying.

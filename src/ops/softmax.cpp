@@ -23,17 +23,20 @@ void infer_softmax(Call& c) {
   check_defined(c, 0, "self");
   softmax_dim(c);
   const DType t = c.dtype_if(1).value_or(c.in(0).dtype());
-  PELLUCID_CHECK(is_floating(t), TypeError, "{}: the result would be {}; it must be floating. Pass dtype=float32 or convert the input.",
-                 c.name(), t);
+  PELLUCID_CHECK(
+      is_floating(t), TypeError,
+      "{}: the result would be {}; it must be floating. Pass dtype=float32 or convert the input.",
+      c.name(), t);
   c.make_output(c.in(0).sizes(), t);
 }
 
-template <bool Log>
-void run_softmax(Call& c) {
+template <bool Log> void run_softmax(Call& c) {
   const NoGradGuard off;
   const Tensor& out = c.out();
-  const Tensor x = contiguous_values(c.in(0).dtype() == out.dtype() ? c.in(0) : c.in(0).to(out.dtype()));
-  kernels::softmax(out.dtype(), x.raw_data(), out.raw_data(), shape_of(out.sizes(), softmax_dim(c)), Log);
+  const Tensor x =
+      contiguous_values(c.in(0).dtype() == out.dtype() ? c.in(0) : c.in(0).to(out.dtype()));
+  kernels::softmax(out.dtype(), x.raw_data(), out.raw_data(), shape_of(out.sizes(), softmax_dim(c)),
+                   Log);
 }
 
 void infer_backward(Call& c) {
@@ -42,20 +45,20 @@ void infer_backward(Call& c) {
   softmax_dim(c);
   check_floating(c, c.in(0), "grad_output");
   check_same_dtype(c, c.in(0), c.in(1));
-  PELLUCID_CHECK(c.in(0).sizes() == c.in(1).sizes(), ShapeError, "{}: 'grad_output' has sizes {} but 'output' has {}.", c.name(),
-                 c.in(0).sizes(), c.in(1).sizes());
+  PELLUCID_CHECK(c.in(0).sizes() == c.in(1).sizes(), ShapeError,
+                 "{}: 'grad_output' has sizes {} but 'output' has {}.", c.name(), c.in(0).sizes(),
+                 c.in(1).sizes());
   c.make_output(c.in(0).sizes(), c.in(0).dtype());
 }
 
-template <bool Log>
-void run_backward(Call& c) {
+template <bool Log> void run_backward(Call& c) {
   const NoGradGuard off;
   const Tensor grad = contiguous_values(c.in(0)), y = contiguous_values(c.in(1));
-  kernels::softmax_backward(y.dtype(), grad.raw_data(), y.raw_data(), c.out().raw_data(), shape_of(y.sizes(), softmax_dim(c)), Log);
+  kernels::softmax_backward(y.dtype(), grad.raw_data(), y.raw_data(), c.out().raw_data(),
+                            shape_of(y.sizes(), softmax_dim(c)), Log);
 }
 
-template <int Flops>
-Cost softmax_cost(const Call& c) { return elementwise_cost(c, Flops); }
+template <int Flops> Cost softmax_cost(const Call& c) { return elementwise_cost(c, Flops); }
 
 // y (g - sum(g y)) is symmetric in what it does to g; its derivative by y is written out.
 Tensors softmax_backward_vjp(const Vjp& v) {
@@ -98,8 +101,11 @@ template <Tensor (*Forward)(const Tensor&, int64_t, std::optional<ScalarType>)>
 void samples_of_backward(Samples& s) {
   s.add({sample_randn({2, 5}), Forward(sample_randn({2, 5}), 1, std::nullopt), 1});
   s.add({sample_randn({2, 3, 2}), Forward(sample_randn({2, 3, 2}), 1, std::nullopt), -2});
-  s.error({sample_randn({2, 5}), sample_randn({5, 2}), 1}, "'grad_output' has sizes [2, 5] but 'output' has [5, 2]");
-  s.large([] { return Values{randn({4096, 1024}), Forward(randn({4096, 1024}), 1, std::nullopt), 1}; });
+  s.error({sample_randn({2, 5}), sample_randn({5, 2}), 1},
+          "'grad_output' has sizes [2, 5] but 'output' has [5, 2]");
+  s.large([] {
+    return Values{randn({4096, 1024}), Forward(randn({4096, 1024}), 1, std::nullopt), 1};
+  });
 }
 
 }  // namespace
@@ -107,28 +113,52 @@ void samples_of_backward(Samples& s) {
 extern constinit const OpDef softmax_op = {
     .schema = "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "exp(x) / sum(exp(x)) along a dim.",
-    .kind = OpKind::Reduction, .infer = infer_softmax, .cost = softmax_cost<5>, .kernel = run_softmax<false>, .saved = Saved::Output,
-    .vjp = [](const Vjp& v) -> Tensors { return {softmax_backward(v.grad, v.out(), v.integer(0))}; },
-    .onnx = {"Softmax", 13}, .samples = samples_of_softmax};
+    .kind = OpKind::Reduction,
+    .infer = infer_softmax,
+    .cost = softmax_cost<5>,
+    .kernel = run_softmax<false>,
+    .saved = Saved::Output,
+    .vjp = [](const Vjp& v) -> Tensors {
+      return {softmax_backward(v.grad, v.out(), v.integer(0))};
+    },
+    .onnx = {"Softmax", 13},
+    .samples = samples_of_softmax};
 
 extern constinit const OpDef softmax_backward_op = {
     .schema = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
     .doc = "The gradient of softmax from its result: y (g - sum(g y)).",
-    .kind = OpKind::Reduction, .infer = infer_backward, .cost = softmax_cost<4>, .kernel = run_backward<false>, .saved = Saved::Inputs,
-    .vjp = softmax_backward_vjp, .samples = samples_of_backward<softmax>};
+    .kind = OpKind::Reduction,
+    .infer = infer_backward,
+    .cost = softmax_cost<4>,
+    .kernel = run_backward<false>,
+    .saved = Saved::Inputs,
+    .vjp = softmax_backward_vjp,
+    .samples = samples_of_backward<softmax>};
 
 extern constinit const OpDef log_softmax_op = {
     .schema = "log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "x - log(sum(exp(x))) along a dim.",
-    .kind = OpKind::Reduction, .infer = infer_softmax, .cost = softmax_cost<5>, .kernel = run_softmax<true>, .saved = Saved::Output,
-    .vjp = [](const Vjp& v) -> Tensors { return {log_softmax_backward(v.grad, v.out(), v.integer(0))}; },
-    .onnx = {"LogSoftmax", 13}, .samples = samples_of_softmax};
+    .kind = OpKind::Reduction,
+    .infer = infer_softmax,
+    .cost = softmax_cost<5>,
+    .kernel = run_softmax<true>,
+    .saved = Saved::Output,
+    .vjp = [](const Vjp& v) -> Tensors {
+      return {log_softmax_backward(v.grad, v.out(), v.integer(0))};
+    },
+    .onnx = {"LogSoftmax", 13},
+    .samples = samples_of_softmax};
 
 extern constinit const OpDef log_softmax_backward_op = {
     .schema = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
     .doc = "The gradient of log_softmax from its result: g - exp(y) sum(g).",
-    .kind = OpKind::Reduction, .infer = infer_backward, .cost = softmax_cost<4>, .kernel = run_backward<true>, .saved = Saved::Inputs,
-    .vjp = log_softmax_backward_vjp, .samples = samples_of_backward<log_softmax>};
+    .kind = OpKind::Reduction,
+    .infer = infer_backward,
+    .cost = softmax_cost<4>,
+    .kernel = run_backward<true>,
+    .saved = Saved::Inputs,
+    .vjp = log_softmax_backward_vjp,
+    .samples = samples_of_backward<log_softmax>};
 
 extern constinit const OpDef softmin_op = {
     .schema = "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",

@@ -1,4 +1,5 @@
-// Variance and standard deviation over any dims, alone and with the mean. Medians and quantiles are not here.
+// Variance and standard deviation over any dims, alone and with the mean. Medians and quantiles are
+// not here.
 #include "ops/reduce.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -16,18 +17,22 @@ void infer_variance(Call& c) {
   check_floating(c, c.in(0), "self");
   const Dims dims = dims_attr(c, 0);
   make_reduced(c, dims, c.flag(2), c.in(0).dtype());
-  if (c.wants(1)) make_reduced(c, dims, c.flag(2), c.in(0).dtype());
-  else c.skip_output();
+  if (c.wants(1))
+    make_reduced(c, dims, c.flag(2), c.in(0).dtype());
+  else
+    c.skip_output();
 }
 
-template <ReduceOp Op>
-void run_variance(Call& c) { run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(0), c.out(1), correction_of(c)); }
+template <ReduceOp Op> void run_variance(Call& c) {
+  run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(0), c.out(1), correction_of(c));
+}
 
-Cost variance_cost(const Call& c) { return {3.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)}; }
+Cost variance_cost(const Call& c) {
+  return {3.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+}
 
 /// d var = 2 (x - mean) / (n - correction), d std = d var / (2 std), d mean = 1 / n.
-template <ReduceOp Op>
-Tensors variance_vjp(const Vjp& v) {
+template <ReduceOp Op> Tensors variance_vjp(const Vjp& v) {
   const Dims dims = dims_attr(v, 0);
   const IntArrayRef sizes = v.in_sizes(0);
   const auto ndim = static_cast<int64_t>(sizes.size());
@@ -38,7 +43,9 @@ Tensors variance_vjp(const Vjp& v) {
     Tensor g = v.grads[0].mul((Op == ReduceOp::Std ? 1.0 : 2.0) / (n - correction_of(v)));
     // A deviation of 0 is a kink: no gradient, as PyTorch has it.
     if (Op == ReduceOp::Std) g = where(v.out(0).eq(0.0), Scalar(0.0), g.div(v.out(0)));
-    result = v.in(0).sub(restore_dims(v.out(1), dims, ndim, keep)).mul(restore_dims(g, dims, ndim, keep));
+    result = v.in(0)
+                 .sub(restore_dims(v.out(1), dims, ndim, keep))
+                 .mul(restore_dims(g, dims, ndim, keep));
   }
   if (v.grads[1].defined()) {
     const Tensor part = spread(v.grads[1].div(n), dims, sizes, keep);
@@ -47,16 +54,19 @@ Tensors variance_vjp(const Vjp& v) {
   return {result};
 }
 
-// Calls the .correction record for the overloads that say `unbiased`; dims are all where `dim` is absent.
+// Calls the .correction record for the overloads that say `unbiased`; dims are all where `dim` is
+// absent.
 template <const OpDef& Target>
 Tensors with_correction(const Call& c, Attr dim, bool unbiased, bool keepdim) {
   const Attr attrs[] = {dim, Attr(Scalar(unbiased ? 1 : 0)), Attr(keepdim)};
   return call(Target, c.inputs(), attrs);
 }
-template <const OpDef& Target>
-Tensors compose_all(const Call& c) { return with_correction<Target>(c, Attr(), c.flag(0), false); }
-template <const OpDef& Target>
-Tensors compose_dim(const Call& c) { return with_correction<Target>(c, c.attr(0), c.flag(1), c.flag(2)); }
+template <const OpDef& Target> Tensors compose_all(const Call& c) {
+  return with_correction<Target>(c, Attr(), c.flag(0), false);
+}
+template <const OpDef& Target> Tensors compose_dim(const Call& c) {
+  return with_correction<Target>(c, c.attr(0), c.flag(1), c.flag(2));
+}
 
 void samples_of_correction(Samples& s) {
   s.add({sample_randn({2, 3})});
@@ -79,56 +89,112 @@ void samples_of_dim(Samples& s) {
 
 }  // namespace
 
-// The overloads that take `unbiased` have no default for it, as in libtorch: var(x) is var.correction.
+// The overloads that take `unbiased` have no default for it, as in libtorch: var(x) is
+// var.correction.
 extern constinit const OpDef var_correction_op = {
-    .schema = "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor _mean)",
+    .schema =
+        "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+        "keepdim=False) -> (Tensor, Tensor _mean)",
     .doc = "sum((x - mean)²) / (n - correction) over the given dims (all by default).",
-    .kind = OpKind::Reduction, .infer = infer_variance, .cost = variance_cost, .kernel = run_variance<ReduceOp::Var>,
-    .saved = Saved::Inputs | Saved::output(1), .vjp = variance_vjp<ReduceOp::Var>, .samples = samples_of_correction, .any_layout = true};
-extern constinit const OpDef var_op = {
-    .schema = "var(Tensor self, bool unbiased) -> Tensor", .doc = "The variance of all elements.", .kind = OpKind::Reduction,
-    .compose = compose_all<var_correction_op>, .samples = samples_of_all};
+    .kind = OpKind::Reduction,
+    .infer = infer_variance,
+    .cost = variance_cost,
+    .kernel = run_variance<ReduceOp::Var>,
+    .saved = Saved::Inputs | Saved::output(1),
+    .vjp = variance_vjp<ReduceOp::Var>,
+    .samples = samples_of_correction,
+    .any_layout = true};
+extern constinit const OpDef var_op = {.schema = "var(Tensor self, bool unbiased) -> Tensor",
+                                       .doc = "The variance of all elements.",
+                                       .kind = OpKind::Reduction,
+                                       .compose = compose_all<var_correction_op>,
+                                       .samples = samples_of_all};
 extern constinit const OpDef var_dim_op = {
     .schema = "var.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor",
-    .doc = "The variance over the given dims.", .kind = OpKind::Reduction, .compose = compose_dim<var_correction_op>, .samples = samples_of_dim};
+    .doc = "The variance over the given dims.",
+    .kind = OpKind::Reduction,
+    .compose = compose_dim<var_correction_op>,
+    .samples = samples_of_dim};
 
 extern constinit const OpDef std_correction_op = {
-    .schema = "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor _mean)",
+    .schema =
+        "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+        "keepdim=False) -> (Tensor, Tensor _mean)",
     .doc = "sqrt(sum((x - mean)²) / (n - correction)) over the given dims (all by default).",
-    .kind = OpKind::Reduction, .infer = infer_variance, .cost = variance_cost, .kernel = run_variance<ReduceOp::Std>,
-    .saved = Saved::InputsAndOutputs, .vjp = variance_vjp<ReduceOp::Std>, .samples = samples_of_correction, .any_layout = true};
-extern constinit const OpDef std_op = {
-    .schema = "std(Tensor self, bool unbiased) -> Tensor", .doc = "The standard deviation of all elements.", .kind = OpKind::Reduction,
-    .compose = compose_all<std_correction_op>, .samples = samples_of_all};
+    .kind = OpKind::Reduction,
+    .infer = infer_variance,
+    .cost = variance_cost,
+    .kernel = run_variance<ReduceOp::Std>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = variance_vjp<ReduceOp::Std>,
+    .samples = samples_of_correction,
+    .any_layout = true};
+extern constinit const OpDef std_op = {.schema = "std(Tensor self, bool unbiased) -> Tensor",
+                                       .doc = "The standard deviation of all elements.",
+                                       .kind = OpKind::Reduction,
+                                       .compose = compose_all<std_correction_op>,
+                                       .samples = samples_of_all};
 extern constinit const OpDef std_dim_op = {
     .schema = "std.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> Tensor",
-    .doc = "The standard deviation over the given dims.", .kind = OpKind::Reduction, .compose = compose_dim<std_correction_op>,
+    .doc = "The standard deviation over the given dims.",
+    .kind = OpKind::Reduction,
+    .compose = compose_dim<std_correction_op>,
     .samples = samples_of_dim};
 
 extern constinit const OpDef var_mean_correction_op = {
-    .schema = "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    .schema =
+        "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+        "keepdim=False) -> (Tensor, Tensor)",
     .doc = "The variance and the mean over the given dims, in one pass.",
-    .kind = OpKind::Reduction, .infer = infer_variance, .cost = variance_cost, .kernel = run_variance<ReduceOp::Var>,
-    .saved = Saved::Inputs | Saved::output(1), .vjp = variance_vjp<ReduceOp::Var>, .samples = samples_of_correction, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_variance,
+    .cost = variance_cost,
+    .kernel = run_variance<ReduceOp::Var>,
+    .saved = Saved::Inputs | Saved::output(1),
+    .vjp = variance_vjp<ReduceOp::Var>,
+    .samples = samples_of_correction,
+    .any_layout = true};
 extern constinit const OpDef var_mean_op = {
-    .schema = "var_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)", .doc = "The variance and the mean of all elements.",
-    .kind = OpKind::Reduction, .compose = compose_all<var_mean_correction_op>, .samples = samples_of_all};
+    .schema = "var_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)",
+    .doc = "The variance and the mean of all elements.",
+    .kind = OpKind::Reduction,
+    .compose = compose_all<var_mean_correction_op>,
+    .samples = samples_of_all};
 extern constinit const OpDef var_mean_dim_op = {
-    .schema = "var_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> (Tensor, Tensor)",
-    .doc = "The variance and the mean over the given dims.", .kind = OpKind::Reduction, .compose = compose_dim<var_mean_correction_op>,
+    .schema =
+        "var_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> (Tensor, "
+        "Tensor)",
+    .doc = "The variance and the mean over the given dims.",
+    .kind = OpKind::Reduction,
+    .compose = compose_dim<var_mean_correction_op>,
     .samples = samples_of_dim};
 
 extern constinit const OpDef std_mean_correction_op = {
-    .schema = "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    .schema =
+        "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool "
+        "keepdim=False) -> (Tensor, Tensor)",
     .doc = "The standard deviation and the mean over the given dims, in one pass.",
-    .kind = OpKind::Reduction, .infer = infer_variance, .cost = variance_cost, .kernel = run_variance<ReduceOp::Std>,
-    .saved = Saved::InputsAndOutputs, .vjp = variance_vjp<ReduceOp::Std>, .samples = samples_of_correction, .any_layout = true};
+    .kind = OpKind::Reduction,
+    .infer = infer_variance,
+    .cost = variance_cost,
+    .kernel = run_variance<ReduceOp::Std>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = variance_vjp<ReduceOp::Std>,
+    .samples = samples_of_correction,
+    .any_layout = true};
 extern constinit const OpDef std_mean_op = {
-    .schema = "std_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)", .doc = "The standard deviation and the mean of all elements.",
-    .kind = OpKind::Reduction, .compose = compose_all<std_mean_correction_op>, .samples = samples_of_all};
+    .schema = "std_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)",
+    .doc = "The standard deviation and the mean of all elements.",
+    .kind = OpKind::Reduction,
+    .compose = compose_all<std_mean_correction_op>,
+    .samples = samples_of_all};
 extern constinit const OpDef std_mean_dim_op = {
-    .schema = "std_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> (Tensor, Tensor)",
-    .doc = "The standard deviation and the mean over the given dims.", .kind = OpKind::Reduction,
-    .compose = compose_dim<std_mean_correction_op>, .samples = samples_of_dim};
+    .schema =
+        "std_mean.dim(Tensor self, int[1]? dim, bool unbiased, bool keepdim=False) -> (Tensor, "
+        "Tensor)",
+    .doc = "The standard deviation and the mean over the given dims.",
+    .kind = OpKind::Reduction,
+    .compose = compose_dim<std_mean_correction_op>,
+    .samples = samples_of_dim};
 
 }  // namespace pellucid

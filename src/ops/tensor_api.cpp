@@ -26,10 +26,17 @@ TensorOptions with_dtype_of(const Tensor& t, const TensorOptions& options) {
 }
 }  // namespace
 
-Tensor Tensor::new_zeros(IntArrayRef sizes, const TensorOptions& options) const { return zeros(sizes, with_dtype_of(*this, options)); }
-Tensor Tensor::new_ones(IntArrayRef sizes, const TensorOptions& options) const { return ones(sizes, with_dtype_of(*this, options)); }
-Tensor Tensor::new_empty(IntArrayRef sizes, const TensorOptions& options) const { return empty(sizes, with_dtype_of(*this, options)); }
-Tensor Tensor::new_full(IntArrayRef sizes, const Scalar& value, const TensorOptions& options) const {
+Tensor Tensor::new_zeros(IntArrayRef sizes, const TensorOptions& options) const {
+  return zeros(sizes, with_dtype_of(*this, options));
+}
+Tensor Tensor::new_ones(IntArrayRef sizes, const TensorOptions& options) const {
+  return ones(sizes, with_dtype_of(*this, options));
+}
+Tensor Tensor::new_empty(IntArrayRef sizes, const TensorOptions& options) const {
+  return empty(sizes, with_dtype_of(*this, options));
+}
+Tensor Tensor::new_full(IntArrayRef sizes, const Scalar& value,
+                        const TensorOptions& options) const {
   return full(sizes, value, with_dtype_of(*this, options));
 }
 
@@ -46,9 +53,9 @@ const Tensor& Tensor::operator*=(const Scalar& o) const { return mul_(o); }
 const Tensor& Tensor::operator/=(const Tensor& o) const { return div_(o); }
 const Tensor& Tensor::operator/=(const Scalar& o) const { return div_(o); }
 
-#define PELLUCID_TENSOR_OPERATOR(symbol, op)                                                                     \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return op(a, b); }                                  \
-  Tensor operator symbol(const Tensor& a, const Scalar& b) { return op(a, wrapped_number(b)); }                  \
+#define PELLUCID_TENSOR_OPERATOR(symbol, op)                                                    \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { return op(a, b); }                 \
+  Tensor operator symbol(const Tensor& a, const Scalar& b) { return op(a, wrapped_number(b)); } \
   Tensor operator symbol(const Scalar& a, const Tensor& b) { return op(wrapped_number(a), b); }
 
 PELLUCID_TENSOR_OPERATOR(+, add)

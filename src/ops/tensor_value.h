@@ -1,6 +1,6 @@
-// TensorValue: the V with which a formula is evaluated as a composition of ops, so that it can be differentiated.
-// Offers just what kernels/lane.h and kernels/math.h offer for lanes. Constants stay numbers until they meet a
-// tensor, so that they are never rounded to the default dtype.
+// TensorValue: the V with which a formula is evaluated as a composition of ops, so that it can be
+// differentiated. Offers just what kernels/lane.h and kernels/math.h offer for lanes. Constants
+// stay numbers until they meet a tensor, so that they are never rounded to the default dtype.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ class TensorValue {
  public:
   TensorValue(Tensor t) : tensor_(std::move(t)) {}
   template <class N>
-    requires std::is_arithmetic_v<N>
+  requires std::is_arithmetic_v<N>
   explicit TensorValue(N constant) : number_(static_cast<double>(constant)) {}
   Tensor tensor() const { return is_number() ? wrapped_number(Scalar(number_)) : tensor_; }
 
@@ -31,13 +31,27 @@ class TensorValue {
   friend TensorValue operator/(const TensorValue& a, const TensorValue& b) {
     return numbers(a, b) ? TensorValue(a.number_ / b.number_) : div(a.tensor(), b.tensor());
   }
-  friend TensorValue operator-(const TensorValue& a) { return a.is_number() ? TensorValue(-a.number_) : neg(a.tensor_); }
-  friend TensorValue operator<(const TensorValue& a, const TensorValue& b) { return mask(lt(a.tensor(), b.tensor()), a, b); }
-  friend TensorValue operator<=(const TensorValue& a, const TensorValue& b) { return mask(le(a.tensor(), b.tensor()), a, b); }
-  friend TensorValue operator>(const TensorValue& a, const TensorValue& b) { return mask(gt(a.tensor(), b.tensor()), a, b); }
-  friend TensorValue operator>=(const TensorValue& a, const TensorValue& b) { return mask(ge(a.tensor(), b.tensor()), a, b); }
-  friend TensorValue operator==(const TensorValue& a, const TensorValue& b) { return mask(eq(a.tensor(), b.tensor()), a, b); }
-  friend TensorValue operator!=(const TensorValue& a, const TensorValue& b) { return mask(ne(a.tensor(), b.tensor()), a, b); }
+  friend TensorValue operator-(const TensorValue& a) {
+    return a.is_number() ? TensorValue(-a.number_) : neg(a.tensor_);
+  }
+  friend TensorValue operator<(const TensorValue& a, const TensorValue& b) {
+    return mask(lt(a.tensor(), b.tensor()), a, b);
+  }
+  friend TensorValue operator<=(const TensorValue& a, const TensorValue& b) {
+    return mask(le(a.tensor(), b.tensor()), a, b);
+  }
+  friend TensorValue operator>(const TensorValue& a, const TensorValue& b) {
+    return mask(gt(a.tensor(), b.tensor()), a, b);
+  }
+  friend TensorValue operator>=(const TensorValue& a, const TensorValue& b) {
+    return mask(ge(a.tensor(), b.tensor()), a, b);
+  }
+  friend TensorValue operator==(const TensorValue& a, const TensorValue& b) {
+    return mask(eq(a.tensor(), b.tensor()), a, b);
+  }
+  friend TensorValue operator!=(const TensorValue& a, const TensorValue& b) {
+    return mask(ne(a.tensor(), b.tensor()), a, b);
+  }
   friend TensorValue operator&(const TensorValue& a, const TensorValue& b) {
     return mask(logical_and(a.tensor_, b.tensor_), a, b);
   }
@@ -49,7 +63,9 @@ class TensorValue {
     if (!numbers(a, b)) return where(m.tensor_, a.tensor(), b.tensor());
     return where(m.tensor_, a.tensor().to(m.compared_), b.tensor().to(m.compared_));
   }
-  friend TensorValue fma(const TensorValue& a, const TensorValue& b, const TensorValue& c) { return a * b + c; }
+  friend TensorValue fma(const TensorValue& a, const TensorValue& b, const TensorValue& c) {
+    return a * b + c;
+  }
 
 #define PELLUCID_TENSOR_VALUE_UNARY(name) \
   friend TensorValue name(const TensorValue& a) { return pellucid::name(a.tensor_); }
@@ -74,7 +90,9 @@ class TensorValue {
 
  private:
   bool is_number() const { return !tensor_.defined(); }
-  static bool numbers(const TensorValue& a, const TensorValue& b) { return a.is_number() && b.is_number(); }
+  static bool numbers(const TensorValue& a, const TensorValue& b) {
+    return a.is_number() && b.is_number();
+  }
   /// A mask remembers what was compared, for a select between two numbers.
   static TensorValue mask(Tensor t, const TensorValue& a, const TensorValue& b) {
     TensorValue m(std::move(t));

@@ -8,14 +8,19 @@ namespace {
 // where
 
 struct Where {
-  template <class M, class V> V value(M condition, V a, V b) const { return select(condition, a, b); }
+  template <class M, class V> V value(M condition, V a, V b) const {
+    return select(condition, a, b);
+  }
 };
 
 void infer_where(Call& c) {
-  for (size_t i = 0; i < 3; ++i) check_defined(c, i, i == 0 ? "condition" : i == 1 ? "self" : "other");
+  for (size_t i = 0; i < 3; ++i)
+    check_defined(c, i, i == 0 ? "condition" : i == 1 ? "self" : "other");
   const DType condition = c.in(0).dtype();
   PELLUCID_CHECK(condition == kBool || condition == kUInt8, TypeError,
-                 "where: the condition must be a bool tensor, found {}. Compare it, for example condition != 0.", condition);
+                 "where: the condition must be a bool tensor, found {}. Compare it, for example "
+                 "condition != 0.",
+                 condition);
   make_pointwise_output(c, result_type(c.inputs().subspan(1)));
 }
 
@@ -23,11 +28,13 @@ void run_where(Call& c) {
   static constexpr size_t inputs[] = {0, 1, 2};
   const DType promoted = result_type(c.inputs().subspan(1)), computed = compute_type(promoted);
   const Where f;
-  run_loop(c, kernels::pointwise_loops<Where, kernels::SelectKind<3>, kernels::AllTypes>(), &f, computed, computed, inputs, 1, true, promoted);
+  run_loop(c, kernels::pointwise_loops<Where, kernels::SelectKind<3>, kernels::AllTypes>(), &f,
+           computed, computed, inputs, 1, true, promoted);
 }
 
 Tensors where_vjp(const Vjp& v) {
-  return {Tensor(), v.needs(1) ? where(v.in(0), v.grad, 0) : Tensor(), v.needs(2) ? where(v.in(0), 0, v.grad) : Tensor()};
+  return {Tensor(), v.needs(1) ? where(v.in(0), v.grad, 0) : Tensor(),
+          v.needs(2) ? where(v.in(0), 0, v.grad) : Tensor()};
 }
 
 // clamp
@@ -45,53 +52,68 @@ struct ClampNumbers {
     const V y = select(x < V(low), V(low), x);
     return select(y > V(high), V(high), y);
   }
-  template <class V> V grad(V g, V x) const { return select((x >= V(low)) & (x <= V(high)), g, V(0)); }
+  template <class V> V grad(V g, V x) const {
+    return select((x >= V(low)) & (x <= V(high)), g, V(0));
+  }
 };
 struct ClampMin {
   template <class V> V value(V x, V low) const { return select((x < low) | (low != low), low, x); }
 };
 struct ClampMax {
-  template <class V> V value(V x, V high) const { return select((x > high) | (high != high), high, x); }
+  template <class V> V value(V x, V high) const {
+    return select((x > high) | (high != high), high, x);
+  }
 };
 struct Clamp {
   static constexpr double kFlops = 2;
-  template <class V> V value(V x, V low, V high) const { return ClampMax().value(ClampMin().value(x, low), high); }
+  template <class V> V value(V x, V low, V high) const {
+    return ClampMax().value(ClampMin().value(x, low), high);
+  }
 };
 
 void infer_clamp(Call& c) {
   check_defined(c, 0, "self");
-  PELLUCID_CHECK(c.has_in(1) || c.has_in(2), ValueError, "{}: at least one of min and max must be given.", c.name());
+  PELLUCID_CHECK(c.has_in(1) || c.has_in(2), ValueError,
+                 "{}: at least one of min and max must be given.", c.name());
   make_pointwise_output(c, result_type(c));
 }
 
 bool is_plain_number(const Call& c, size_t i) {
   if (!c.has_in(i)) return true;
   const Tensor& t = c.in(i);
-  return t.dim() == 0 && t.dtype() == kFloat64 && t.impl().wrapped_number && !std::isnan(*t.raw<double>());
+  return t.dim() == 0 && t.dtype() == kFloat64 && t.impl().wrapped_number &&
+         !std::isnan(*t.raw<double>());
 }
 
-template <class F>
-void run_bounds(Call& c, std::span<const size_t> inputs) {
+template <class F> void run_bounds(Call& c, std::span<const size_t> inputs) {
   const DType promoted = result_type(c), computed = compute_type(promoted);
   const F f;
   const kernels::LoopTable& loops = [&]() -> const kernels::LoopTable& {
-    if constexpr (std::is_same_v<F, Clamp>) return kernels::pointwise_loops<F, kernels::ValueKind<3>, kernels::AllTypes>();
-    else return kernels::pointwise_loops<F, kernels::ValueKind<2>, kernels::AllTypes>();
+    if constexpr (std::is_same_v<F, Clamp>)
+      return kernels::pointwise_loops<F, kernels::ValueKind<3>, kernels::AllTypes>();
+    else
+      return kernels::pointwise_loops<F, kernels::ValueKind<2>, kernels::AllTypes>();
   }();
-  run_loop(c, loops, &f, computed, computed, inputs, flops_of<F>(), false, is_floating(promoted) ? computed : promoted);
+  run_loop(c, loops, &f, computed, computed, inputs, flops_of<F>(), false,
+           is_floating(promoted) ? computed : promoted);
 }
 
 void run_clamp(Call& c) {
   static constexpr size_t both[] = {0, 1, 2}, low[] = {0, 1}, high[] = {0, 2};
   if (is_floating(c.in(0).dtype()) && is_plain_number(c, 1) && is_plain_number(c, 2)) {
     constexpr double inf = std::numeric_limits<double>::infinity();
-    const ClampNumbers f(c.has_in(1) ? *c.in(1).raw<double>() : -inf, c.has_in(2) ? *c.in(2).raw<double>() : inf);
+    const ClampNumbers f(c.has_in(1) ? *c.in(1).raw<double>() : -inf,
+                         c.has_in(2) ? *c.in(2).raw<double>() : inf);
     const DType computed = compute_type(c.in(0).dtype());
-    return run_loop(c, kernels::pointwise_loops<ClampNumbers, kernels::ValueKind<1>>(), &f, computed, computed, {both, 1}, 1);
+    return run_loop(c, kernels::pointwise_loops<ClampNumbers, kernels::ValueKind<1>>(), &f,
+                    computed, computed, {both, 1}, 1);
   }
-  if (c.has_in(1) && c.has_in(2)) run_bounds<Clamp>(c, both);
-  else if (c.has_in(1)) run_bounds<ClampMin>(c, low);
-  else run_bounds<ClampMax>(c, high);
+  if (c.has_in(1) && c.has_in(2))
+    run_bounds<Clamp>(c, both);
+  else if (c.has_in(1))
+    run_bounds<ClampMin>(c, low);
+  else
+    run_bounds<ClampMax>(c, high);
 }
 
 std::optional<Scalar> number_of(const Vjp& v, size_t i) {
@@ -155,14 +177,16 @@ void infer_lerp(Call& c) {
   check_floating(c, c.in(0), "self");
   for (size_t i = 1; i < 3; ++i) {
     if (c.in(i).impl().wrapped_number) continue;
-    PELLUCID_CHECK(c.in(i).dtype() == c.in(0).dtype(), TypeError, "lerp: all tensors must have one dtype, found self {}, end {}, weight {}.",
+    PELLUCID_CHECK(c.in(i).dtype() == c.in(0).dtype(), TypeError,
+                   "lerp: all tensors must have one dtype, found self {}, end {}, weight {}.",
                    c.in(0).dtype(), c.in(1).dtype(), c.in(2).dtype());
   }
   make_pointwise_output(c, result_type(c));
 }
 
 Tensors lerp_vjp(const Vjp& v) {
-  return {v.needs(0) ? mul(v.grad, rsub(v.in(2), 1)) : Tensor(), v.needs(1) ? mul(v.grad, v.in(2)) : Tensor(),
+  return {v.needs(0) ? mul(v.grad, rsub(v.in(2), 1)) : Tensor(),
+          v.needs(1) ? mul(v.grad, v.in(2)) : Tensor(),
           v.needs(2) ? mul(v.grad, sub(v.in(1), v.in(0))) : Tensor()};
 }
 
@@ -171,10 +195,13 @@ struct AddcMul {
   static constexpr double kFlops = 3;
   double number;
   int64_t integer;
-  explicit AddcMul(const AttrReader& a) : number(a.scalar(0).toDouble()), integer(a.scalar(0).toLong()) {}
+  explicit AddcMul(const AttrReader& a)
+      : number(a.scalar(0).toDouble()), integer(a.scalar(0).toLong()) {}
   template <class V> V value(V x, V a, V b) const {
-    if constexpr (on_integers<V>()) return x + V(integer) * a * b;
-    else return x + V(number) * a * b;
+    if constexpr (on_integers<V>())
+      return x + V(integer) * a * b;
+    else
+      return x + V(number) * a * b;
   }
 };
 struct AddcDiv {
@@ -186,21 +213,25 @@ struct AddcDiv {
 
 void infer_addcdiv(Call& c) {
   infer_pointwise<Result::Same>(c);
-  PELLUCID_CHECK(is_floating(c.in(1).dtype()) || is_floating(c.in(2).dtype()), TypeError,
-                 "addcdiv: tensor1 ({}) and tensor2 ({}) are both integers; convert one to a floating dtype.", c.in(1).dtype(), c.in(2).dtype());
+  PELLUCID_CHECK(
+      is_floating(c.in(1).dtype()) || is_floating(c.in(2).dtype()), TypeError,
+      "addcdiv: tensor1 ({}) and tensor2 ({}) are both integers; convert one to a floating dtype.",
+      c.in(1).dtype(), c.in(2).dtype());
 }
 
 void infer_addcmul(Call& c) {
   infer_pointwise<Result::Same>(c);
   PELLUCID_CHECK(is_floating(c.out().dtype()) || !c.scalar(0).isFloatingPoint(), TypeError,
-                 "addcmul: value {} is not an integer, but the result is {}.", c.scalar(0), c.out().dtype());
+                 "addcmul: value {} is not an integer, but the result is {}.", c.scalar(0),
+                 c.out().dtype());
 }
 
 Tensor scaled(const Tensor& t, const Scalar& s) { return s.equal(Scalar(1)) ? t : mul(t, s); }
 
 Tensors addcmul_vjp(const Vjp& v) {
   const Tensor g = v.needs(1) || v.needs(2) ? scaled(v.grad, v.scalar(0)) : Tensor();
-  return {v.needs(0) ? v.grad : Tensor(), v.needs(1) ? mul(g, v.in(2)) : Tensor(), v.needs(2) ? mul(g, v.in(1)) : Tensor()};
+  return {v.needs(0) ? v.grad : Tensor(), v.needs(1) ? mul(g, v.in(2)) : Tensor(),
+          v.needs(2) ? mul(g, v.in(1)) : Tensor()};
 }
 
 Tensors addcdiv_vjp(const Vjp& v) {
@@ -218,7 +249,9 @@ void ternary_samples(Samples& s) {
   s.add({sample_randn({3, 4}), sample_randn({4}), sample_randn({3, 1}, 0.3)});
   s.add({sample_randn({4, 3}).t(), sample_randn({}), sample_randn({4}, 0.3)});
   s.error({sample_randn({2, 3}), sample_randn({4}), sample_randn({3})}, "do not broadcast");
-  s.large([] { return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), rand({4096, 1024}) + 0.5}; });
+  s.large([] {
+    return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), rand({4096, 1024}) + 0.5};
+  });
 }
 
 void addc_samples(Samples& s) {
@@ -246,9 +279,14 @@ extern constinit const OpDef where_op = {
           s.add({sample_randn({3}).gt(0), -1.0, sample_randn({2, 3})});
           s.add({sample_randn({3}).gt(0), 1, 2});
           s.add({sample_randn({0}).gt(0), sample_randn({0}), sample_randn({2, 1})});
-          s.error({sample_randn({2}), sample_randn({2}), sample_randn({2})}, "must be a bool tensor");
-          s.error({sample_randn({2}).gt(0), sample_randn({3}), sample_randn({2})}, "do not broadcast");
-          s.large([] { return std::vector<Value>{randn({4096, 1024}).gt(0), randn({4096, 1024}), randn({4096, 1024})}; });
+          s.error({sample_randn({2}), sample_randn({2}), sample_randn({2})},
+                  "must be a bool tensor");
+          s.error({sample_randn({2}).gt(0), sample_randn({3}), sample_randn({2})},
+                  "do not broadcast");
+          s.large([] {
+            return std::vector<Value>{randn({4096, 1024}).gt(0), randn({4096, 1024}),
+                                      randn({4096, 1024})};
+          });
         },
     .any_layout = true,
 };
@@ -272,7 +310,9 @@ extern constinit const OpDef clamp_backward_op = unary_backward<ClampNumbers>(
     "grad_output where min <= self <= max, 0 elsewhere", [](Samples& s) {
       s.add({sample_randn({3, 4}), sample_randn({3, 4}), -0.5, 0.5});
       s.add({sample_randn({3, 4}), sample_randn({4, 3}).t()}, {{"max", 0.5}});
-      s.large([] { return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), -1.0, 1.0}; });
+      s.large([] {
+        return std::vector<Value>{randn({4096, 1024}), randn({4096, 1024}), -1.0, 1.0};
+      });
     });
 
 extern constinit const OpDef clamp_min_op = {
@@ -303,13 +343,15 @@ extern constinit const OpDef lerp_op = {
         [](Samples& s) {
           ternary_samples(s);
           s.add({sample_randn({3, 4}), sample_randn({4}), 0.3});
-          s.error({sample_ints({2}, 0, 2), sample_ints({2}, 0, 2), 0.5}, "must be a floating tensor");
+          s.error({sample_ints({2}, 0, 2), sample_ints({2}, 0, 2), 0.5},
+                  "must be a floating tensor");
         },
     .any_layout = true,
 };
 
 extern constinit const OpDef addcmul_op = {
-    .schema = "addcmul[_](Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    .schema =
+        "addcmul[_](Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     .doc = "self + value * tensor1 * tensor2",
     .kind = OpKind::Pointwise,
     .infer = infer_addcmul,
@@ -322,7 +364,8 @@ extern constinit const OpDef addcmul_op = {
 };
 
 extern constinit const OpDef addcdiv_op = {
-    .schema = "addcdiv[_](Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    .schema =
+        "addcdiv[_](Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     .doc = "self + value * tensor1 / tensor2",
     .kind = OpKind::Pointwise,
     .infer = infer_addcdiv,
@@ -333,7 +376,8 @@ extern constinit const OpDef addcdiv_op = {
     .samples =
         [](Samples& s) {
           addc_samples(s);
-          s.error({sample_randn({2}), sample_ints({2}, 1, 3), sample_ints({2}, 1, 3)}, "are both integers");
+          s.error({sample_randn({2}), sample_ints({2}, 1, 3), sample_ints({2}, 1, 3)},
+                  "are both integers");
         },
     .any_layout = true,
 };

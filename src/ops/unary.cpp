@@ -1,16 +1,20 @@
-// Unary functions: absolute value, powers of e, 2 and 10 and their logarithms, roots, error functions.
-// Trigonometry is in trig.cpp, rounding in unary_round.cpp, activations in activation.cpp.
+// Unary functions: absolute value, powers of e, 2 and 10 and their logarithms, roots, error
+// functions. Trigonometry is in trig.cpp, rounding in unary_round.cpp, activations in
+// activation.cpp.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
 namespace pellucid {
 namespace {
 
-constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402, kTwoOverSqrtPi = 1.12837916709551257390;
+constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402,
+                 kTwoOverSqrtPi = 1.12837916709551257390;
 
 struct Abs {
   template <class V> V value(V x) const { return abs(x); }
-  template <class V> V grad(V g, V x) const { return g * select(x > V(0), V(1), select(x < V(0), V(-1), V(0))); }
+  template <class V> V grad(V g, V x) const {
+    return g * select(x > V(0), V(1), select(x < V(0), V(-1), V(0)));
+  }
 };
 struct Exp {
   static constexpr double kFlops = 4;
@@ -77,8 +81,10 @@ struct Erfc {
   static constexpr double kFlops = 12;
   static constexpr bool kUsesLibm = true;
   template <class V> V value(V x) const {
-    if constexpr (V::kLibm) return V(std::erfc(x.v));
-    else return select(x < V(0.25), V(1) - erf(x), kernels::detail::nan<V>());
+    if constexpr (V::kLibm)
+      return V(std::erfc(x.v));
+    else
+      return select(x < V(0.25), V(1) - erf(x), kernels::detail::nan<V>());
   }
   template <class V> V grad(V g, V x) const { return V(-kTwoOverSqrtPi) * exp(-(x * x)) * g; }
 };
@@ -89,10 +95,12 @@ struct Erfinv {
   static constexpr bool kGradFromOutput = true;
   template <class V> V value(V x) const {
     const V w = -log((V(1) - x) * (V(1) + x));
-    const V near = kernels::detail::poly(w - V(2.5), 1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087,
-                                         -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08);
-    const V far = kernels::detail::poly(sqrt(w) - V(3), 2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773,
-                                        -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257);
+    const V near = kernels::detail::poly(w - V(2.5), 1.50140941, 0.246640727, -0.00417768164,
+                                         -0.00125372503, 0.00021858087, -4.39150654e-06,
+                                         -3.5233877e-06, 3.43273939e-07, 2.81022636e-08);
+    const V far = kernels::detail::poly(sqrt(w) - V(3), 2.83297682, 1.00167406, 0.00943887047,
+                                        -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+                                        0.000100950558, -0.000200214257);
     V y = select(w < V(5), near, far) * x;
     // Beyond this the difference erf(y) - x is rounding alone and the start is as good as a step.
     const auto steep = w > V(kernels::detail::is_float<V> ? 5 : 25);
@@ -105,8 +113,7 @@ struct Erfinv {
 };
 
 /// x pi / 180 and back.
-template <bool kToRadians>
-struct Degrees {
+template <bool kToRadians> struct Degrees {
   static constexpr double kFactor = kToRadians ? 0.017453292519943295769 : 57.295779513082320877;
   template <class V> V value(V x) const { return x * V(kFactor); }
 };
@@ -114,7 +121,9 @@ struct Degrees {
 struct Logit {
   static constexpr double kFlops = 8;
   double eps = -1;
-  explicit Logit(const AttrReader& a) { if (a.has_attr(0)) eps = a.number(0); }
+  explicit Logit(const AttrReader& a) {
+    if (a.has_attr(0)) eps = a.number(0);
+  }
   template <class V> V value(V x) const {
     if (eps < 0) return log(x / (V(1) - x));
     const V low = V(eps), high = V(1) - V(eps);
@@ -123,7 +132,8 @@ struct Logit {
   }
   template <class V> V grad(V g, V x) const {
     const V inside = g / (x * (V(1) - x));
-    if (eps < 0) return select((x < V(0)) | (x > V(1)), V(std::numeric_limits<double>::quiet_NaN()), inside);
+    if (eps < 0)
+      return select((x < V(0)) | (x > V(1)), V(std::numeric_limits<double>::quiet_NaN()), inside);
     return select((x < V(eps)) | (x > V(1 - eps)), V(0), inside);
   }
 };
@@ -140,7 +150,8 @@ struct NanToNum {
   static constexpr double kFlops = 3;
   double nan, posinf, neginf;
   template <class V> V value(V x) const {
-    if constexpr (on_integers<V>()) return x;
+    if constexpr (on_integers<V>())
+      return x;
     else {
       const V inf = kernels::detail::infinity<V>();
       return select(x != x, V(nan), select(x == inf, V(posinf), select(x == -inf, V(neginf), x)));
@@ -150,64 +161,85 @@ struct NanToNum {
 
 double greatest(DType t) {
   switch (t) {
-    case kFloat16: return 65504;
-    case kBFloat16: return 0x1.fep127;
-    case kFloat64: return std::numeric_limits<double>::max();
-    default: return std::numeric_limits<float>::max();
+    case kFloat16:
+      return 65504;
+    case kBFloat16:
+      return 0x1.fep127;
+    case kFloat64:
+      return std::numeric_limits<double>::max();
+    default:
+      return std::numeric_limits<float>::max();
   }
 }
 
 void run_nan_to_num(Call& c) {
   const double most = greatest(c.in(0).dtype());
   run_with<NanToNum, 1, kernels::AllTypes, Result::Same>(
-      c, {c.has_attr(0) ? c.number(0) : 0, c.has_attr(1) ? c.number(1) : most, c.has_attr(2) ? c.number(2) : -most});
+      c, {c.has_attr(0) ? c.number(0) : 0, c.has_attr(1) ? c.number(1) : most,
+          c.has_attr(2) ? c.number(2) : -most});
 }
 
 void positive_samples(Samples& s) { unary_samples_in<0.1, 3.0>(s); }
 
 }  // namespace
 
-extern const OpDef abs_backward_op, exp2_backward_op, expm1_backward_op, log2_backward_op, log10_backward_op, log1p_backward_op,
-    sqrt_backward_op, rsqrt_backward_op, square_backward_op, reciprocal_backward_op, erf_backward_op, erfc_backward_op,
-    erfinv_backward_op, logit_backward_op;
+extern const OpDef abs_backward_op, exp2_backward_op, expm1_backward_op, log2_backward_op,
+    log10_backward_op, log1p_backward_op, sqrt_backward_op, rsqrt_backward_op, square_backward_op,
+    reciprocal_backward_op, erf_backward_op, erfc_backward_op, erfinv_backward_op,
+    logit_backward_op;
 
-extern constinit const OpDef abs_op =
-    unary_same<Abs, Accept::NoBool>("abs[_](Tensor self) -> Tensor", "the absolute value; its derivative at 0 is 0", Saved::Inputs,
-                                    unary_vjp<Abs, abs_backward_op>, unary_samples, {"Abs", 13});
+extern constinit const OpDef abs_op = unary_same<Abs, Accept::NoBool>(
+    "abs[_](Tensor self) -> Tensor", "the absolute value; its derivative at 0 is 0", Saved::Inputs,
+    unary_vjp<Abs, abs_backward_op>, unary_samples, {"Abs", 13});
 extern constinit const OpDef abs_backward_op =
-    unary_backward<Abs>("abs_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * sign(self)", backward_samples);
-extern constinit const OpDef absolute_op = alias<abs_op>("absolute[_](Tensor self) -> Tensor", "abs", unary_samples);
+    unary_backward<Abs>("abs_backward(Tensor grad_output, Tensor self) -> Tensor",
+                        "grad_output * sign(self)", backward_samples);
+extern constinit const OpDef absolute_op =
+    alias<abs_op>("absolute[_](Tensor self) -> Tensor", "abs", unary_samples);
 
 extern constinit const OpDef exp_op = unary_float<Exp>(
     "exp[_](Tensor self) -> Tensor", "e^self", Saved::Output,
     [](const Vjp& v) -> Tensors { return {mul(v.grad, v.out())}; }, unary_samples, {"Exp", 13});
-extern constinit const OpDef exp2_op = unary<Exp2, exp2_backward_op>("exp2[_](Tensor self) -> Tensor", "2^self", unary_samples);
+extern constinit const OpDef exp2_op =
+    unary<Exp2, exp2_backward_op>("exp2[_](Tensor self) -> Tensor", "2^self", unary_samples);
 extern constinit const OpDef exp2_backward_op =
-    unary_backward<Exp2>("exp2_backward(Tensor grad_output, Tensor result) -> Tensor", "grad_output * result * ln 2", backward_samples);
-extern constinit const OpDef expm1_op = unary<Expm1, expm1_backward_op>("expm1[_](Tensor self) -> Tensor", "e^self - 1, exact near 0", unary_samples);
+    unary_backward<Exp2>("exp2_backward(Tensor grad_output, Tensor result) -> Tensor",
+                         "grad_output * result * ln 2", backward_samples);
+extern constinit const OpDef expm1_op = unary<Expm1, expm1_backward_op>(
+    "expm1[_](Tensor self) -> Tensor", "e^self - 1, exact near 0", unary_samples);
 extern constinit const OpDef expm1_backward_op =
-    unary_backward<Expm1>("expm1_backward(Tensor grad_output, Tensor result) -> Tensor", "grad_output * (result + 1)", backward_samples);
+    unary_backward<Expm1>("expm1_backward(Tensor grad_output, Tensor result) -> Tensor",
+                          "grad_output * (result + 1)", backward_samples);
 
 extern constinit const OpDef log_op = unary_float<Log>(
     "log[_](Tensor self) -> Tensor", "the natural logarithm", Saved::Inputs,
     [](const Vjp& v) -> Tensors { return {div(v.grad, v.in(0))}; }, positive_samples, {"Log", 13});
-extern constinit const OpDef log2_op = unary<Log2, log2_backward_op>("log2[_](Tensor self) -> Tensor", "the logarithm to base 2", positive_samples);
-extern constinit const OpDef log2_backward_op = unary_backward<Log2>("log2_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                     "grad_output / (self * ln 2)", backward_samples_in<0.1, 3.0>);
-extern constinit const OpDef log10_op = unary<Log10, log10_backward_op>("log10[_](Tensor self) -> Tensor", "the logarithm to base 10", positive_samples);
-extern constinit const OpDef log10_backward_op = unary_backward<Log10>("log10_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                       "grad_output / (self * ln 10)", backward_samples_in<0.1, 3.0>);
-extern constinit const OpDef log1p_op = unary<Log1p, log1p_backward_op>("log1p[_](Tensor self) -> Tensor", "log(1 + self), exact near 0",
-                                                                        unary_samples_in<-0.9, 3.0>);
-extern constinit const OpDef log1p_backward_op = unary_backward<Log1p>("log1p_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                       "grad_output / (self + 1)", backward_samples_in<-0.8, 3.0>);
+extern constinit const OpDef log2_op = unary<Log2, log2_backward_op>(
+    "log2[_](Tensor self) -> Tensor", "the logarithm to base 2", positive_samples);
+extern constinit const OpDef log2_backward_op =
+    unary_backward<Log2>("log2_backward(Tensor grad_output, Tensor self) -> Tensor",
+                         "grad_output / (self * ln 2)", backward_samples_in<0.1, 3.0>);
+extern constinit const OpDef log10_op = unary<Log10, log10_backward_op>(
+    "log10[_](Tensor self) -> Tensor", "the logarithm to base 10", positive_samples);
+extern constinit const OpDef log10_backward_op =
+    unary_backward<Log10>("log10_backward(Tensor grad_output, Tensor self) -> Tensor",
+                          "grad_output / (self * ln 10)", backward_samples_in<0.1, 3.0>);
+extern constinit const OpDef log1p_op = unary<Log1p, log1p_backward_op>(
+    "log1p[_](Tensor self) -> Tensor", "log(1 + self), exact near 0", unary_samples_in<-0.9, 3.0>);
+extern constinit const OpDef log1p_backward_op =
+    unary_backward<Log1p>("log1p_backward(Tensor grad_output, Tensor self) -> Tensor",
+                          "grad_output / (self + 1)", backward_samples_in<-0.8, 3.0>);
 
-extern constinit const OpDef sqrt_op = unary<Sqrt, sqrt_backward_op>("sqrt[_](Tensor self) -> Tensor", "the square root", positive_samples, {"Sqrt", 13});
-extern constinit const OpDef sqrt_backward_op = unary_backward<Sqrt>("sqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
-                                                                     "grad_output / (2 * result)", backward_samples_in<0.3, 3.0>);
-extern constinit const OpDef rsqrt_op = unary<Rsqrt, rsqrt_backward_op>("rsqrt[_](Tensor self) -> Tensor", "1 / sqrt(self)", positive_samples);
-extern constinit const OpDef rsqrt_backward_op = unary_backward<Rsqrt>("rsqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
-                                                                       "-grad_output * result^3 / 2", backward_samples_in<0.3, 3.0>);
+extern constinit const OpDef sqrt_op = unary<Sqrt, sqrt_backward_op>(
+    "sqrt[_](Tensor self) -> Tensor", "the square root", positive_samples, {"Sqrt", 13});
+extern constinit const OpDef sqrt_backward_op =
+    unary_backward<Sqrt>("sqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
+                         "grad_output / (2 * result)", backward_samples_in<0.3, 3.0>);
+extern constinit const OpDef rsqrt_op = unary<Rsqrt, rsqrt_backward_op>(
+    "rsqrt[_](Tensor self) -> Tensor", "1 / sqrt(self)", positive_samples);
+extern constinit const OpDef rsqrt_backward_op =
+    unary_backward<Rsqrt>("rsqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
+                          "-grad_output * result^3 / 2", backward_samples_in<0.3, 3.0>);
 
 extern constinit const OpDef square_op = {
     .schema = "square[_](Tensor self) -> Tensor",
@@ -222,22 +254,31 @@ extern constinit const OpDef square_op = {
     .any_layout = true,
 };
 extern constinit const OpDef square_backward_op =
-    unary_backward<Square>("square_backward(Tensor grad_output, Tensor self) -> Tensor", "grad_output * 2 * self", backward_samples);
+    unary_backward<Square>("square_backward(Tensor grad_output, Tensor self) -> Tensor",
+                           "grad_output * 2 * self", backward_samples);
 extern constinit const OpDef reciprocal_op =
-    unary<Reciprocal, reciprocal_backward_op>("reciprocal[_](Tensor self) -> Tensor", "1 / self", unary_samples_in<0.3, 3.0>, {"Reciprocal", 13});
-extern constinit const OpDef reciprocal_backward_op = unary_backward<Reciprocal>(
-    "reciprocal_backward(Tensor grad_output, Tensor result) -> Tensor", "-grad_output * result^2", backward_samples);
+    unary<Reciprocal, reciprocal_backward_op>("reciprocal[_](Tensor self) -> Tensor", "1 / self",
+                                              unary_samples_in<0.3, 3.0>, {"Reciprocal", 13});
+extern constinit const OpDef reciprocal_backward_op =
+    unary_backward<Reciprocal>("reciprocal_backward(Tensor grad_output, Tensor result) -> Tensor",
+                               "-grad_output * result^2", backward_samples);
 
-extern constinit const OpDef erf_op = unary<Erf, erf_backward_op>("erf[_](Tensor self) -> Tensor", "the error function", unary_samples, {"Erf", 13});
-extern constinit const OpDef erf_backward_op = unary_backward<Erf>("erf_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                   "grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
-extern constinit const OpDef erfc_op = unary<Erfc, erfc_backward_op>("erfc[_](Tensor self) -> Tensor", "1 - erf(self), exact in the tail", unary_samples);
-extern constinit const OpDef erfc_backward_op = unary_backward<Erfc>("erfc_backward(Tensor grad_output, Tensor self) -> Tensor",
-                                                                     "-grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
-extern constinit const OpDef erfinv_op = unary<Erfinv, erfinv_backward_op>("erfinv[_](Tensor self) -> Tensor", "the inverse of erf on (-1, 1)",
-                                                                           unary_samples_in<-0.9, 0.9>);
-extern constinit const OpDef erfinv_backward_op = unary_backward<Erfinv>("erfinv_backward(Tensor grad_output, Tensor result) -> Tensor",
-                                                                         "grad_output * sqrt(pi) / 2 * exp(result^2)", backward_samples_in<-1.0, 1.0>);
+extern constinit const OpDef erf_op = unary<Erf, erf_backward_op>(
+    "erf[_](Tensor self) -> Tensor", "the error function", unary_samples, {"Erf", 13});
+extern constinit const OpDef erf_backward_op =
+    unary_backward<Erf>("erf_backward(Tensor grad_output, Tensor self) -> Tensor",
+                        "grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
+extern constinit const OpDef erfc_op = unary<Erfc, erfc_backward_op>(
+    "erfc[_](Tensor self) -> Tensor", "1 - erf(self), exact in the tail", unary_samples);
+extern constinit const OpDef erfc_backward_op =
+    unary_backward<Erfc>("erfc_backward(Tensor grad_output, Tensor self) -> Tensor",
+                         "-grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
+extern constinit const OpDef erfinv_op =
+    unary<Erfinv, erfinv_backward_op>("erfinv[_](Tensor self) -> Tensor",
+                                      "the inverse of erf on (-1, 1)", unary_samples_in<-0.9, 0.9>);
+extern constinit const OpDef erfinv_backward_op = unary_backward<Erfinv>(
+    "erfinv_backward(Tensor grad_output, Tensor result) -> Tensor",
+    "grad_output * sqrt(pi) / 2 * exp(result^2)", backward_samples_in<-1.0, 1.0>);
 
 extern constinit const OpDef deg2rad_op = unary_float<Degrees<true>>(
     "deg2rad[_](Tensor self) -> Tensor", "self * pi / 180", Saved::None,
@@ -247,20 +288,24 @@ extern constinit const OpDef rad2deg_op = unary_float<Degrees<false>>(
     [](const Vjp& v) -> Tensors { return {mul(v.grad, Degrees<false>::kFactor)}; }, unary_samples);
 
 extern constinit const OpDef logit_op = unary<Logit, logit_backward_op>(
-    "logit[_](Tensor self, float? eps=None) -> Tensor", "log(x / (1 - x)) with x = self, clamped to [eps, 1 - eps] if eps is given", [](Samples& s) {
+    "logit[_](Tensor self, float? eps=None) -> Tensor",
+    "log(x / (1 - x)) with x = self, clamped to [eps, 1 - eps] if eps is given", [](Samples& s) {
       unary_samples_in<0.1, 0.9>(s);
       s.add({sample_uniform({3, 4}, -0.2, 1.2), 0.05});
     });
 extern constinit const OpDef logit_backward_op = unary_backward<Logit>(
-    "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", "grad_output / (self * (1 - self)); 0 beyond the bounds of eps",
-    [](Samples& s) {
+    "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor",
+    "grad_output / (self * (1 - self)); 0 beyond the bounds of eps", [](Samples& s) {
       backward_samples_in<0.1, 0.9>(s);
       s.add({sample_randn({3, 4}), sample_uniform({3, 4}, -0.2, 1.2), 0.05});
     });
 
 extern constinit const OpDef nan_to_num_op = {
-    .schema = "nan_to_num[_](Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-    .doc = "self with NaN, inf and -inf replaced; by 0 and the greatest finite numbers unless given",
+    .schema =
+        "nan_to_num[_](Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> "
+        "Tensor",
+    .doc =
+        "self with NaN, inf and -inf replaced; by 0 and the greatest finite numbers unless given",
     .kind = OpKind::Pointwise,
     .infer = infer_pointwise<Result::Same>,
     .cost = formula_cost<NanToNum>,

@@ -21,7 +21,9 @@ struct Frac {
   template <class V> V value(V x) const { return x - trunc(x); }
 };
 struct Sign {
-  template <class V> V value(V x) const { return select(x > V(0), V(1), select(x < V(0), V(-1), V(0))); }
+  template <class V> V value(V x) const {
+    return select(x > V(0), V(1), select(x < V(0), V(-1), V(0)));
+  }
 };
 
 /// To a number of decimals: times 10^decimals, rounded, and back.
@@ -29,8 +31,11 @@ struct RoundDecimals {
   static constexpr double kFlops = 3;
   double scale;
   bool up;
-  explicit RoundDecimals(const AttrReader& a) : scale(std::pow(10.0, std::abs(static_cast<double>(a.integer(0))))), up(a.integer(0) >= 0) {}
-  template <class V> V value(V x) const { return up ? round(x * V(scale)) / V(scale) : round(x / V(scale)) * V(scale); }
+  explicit RoundDecimals(const AttrReader& a)
+      : scale(std::pow(10.0, std::abs(static_cast<double>(a.integer(0))))), up(a.integer(0) >= 0) {}
+  template <class V> V value(V x) const {
+    return up ? round(x * V(scale)) / V(scale) : round(x / V(scale)) * V(scale);
+  }
 };
 
 void round_samples(Samples& s) {
@@ -41,26 +46,35 @@ void round_samples(Samples& s) {
 }  // namespace
 
 extern constinit const OpDef floor_op = unary_same<Floor, Accept::NoBool>(
-    "floor[_](Tensor self) -> Tensor", "the greatest integer not above self", Saved::None, zero_vjp, round_samples, {"Floor", 13});
+    "floor[_](Tensor self) -> Tensor", "the greatest integer not above self", Saved::None, zero_vjp,
+    round_samples, {"Floor", 13});
 extern constinit const OpDef ceil_op = unary_same<Ceil, Accept::NoBool>(
-    "ceil[_](Tensor self) -> Tensor", "the least integer not below self", Saved::None, zero_vjp, round_samples, {"Ceil", 13});
+    "ceil[_](Tensor self) -> Tensor", "the least integer not below self", Saved::None, zero_vjp,
+    round_samples, {"Ceil", 13});
 extern constinit const OpDef trunc_op = unary_same<Trunc, Accept::NoBool>(
-    "trunc[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, zero_vjp, round_samples);
+    "trunc[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, zero_vjp,
+    round_samples);
 extern constinit const OpDef round_op = unary_same<Round, Accept::NoBool>(
-    "round[_](Tensor self) -> Tensor", "the nearest integer, ties to even", Saved::None, zero_vjp, round_samples, {"Round", 11});
-extern constinit const OpDef round_decimals_op = unary_same<RoundDecimals, Accept::Floating, kernels::FloatTypes>(
-    "round[_].decimals(Tensor self, *, int decimals) -> Tensor", "rounded to a number of decimals; negative ones round to tens, hundreds…",
-    Saved::None, zero_vjp, [](Samples& s) {
-      s.add_no_grad({sample_randn({3, 4})}, {{"decimals", 1}});
-      s.add_no_grad({sample_uniform({4}, -200, 200)}, {{"decimals", -1}});
-      s.error({sample_ints({4}, 0, 9)}, "takes floating tensors", {{"decimals", 1}});
-      s.large([] { return std::vector<Value>{randn({4096, 1024})}; }, {{"decimals", 2}});
-    });
+    "round[_](Tensor self) -> Tensor", "the nearest integer, ties to even", Saved::None, zero_vjp,
+    round_samples, {"Round", 11});
+extern constinit const OpDef round_decimals_op =
+    unary_same<RoundDecimals, Accept::Floating, kernels::FloatTypes>(
+        "round[_].decimals(Tensor self, *, int decimals) -> Tensor",
+        "rounded to a number of decimals; negative ones round to tens, hundreds…", Saved::None,
+        zero_vjp, [](Samples& s) {
+          s.add_no_grad({sample_randn({3, 4})}, {{"decimals", 1}});
+          s.add_no_grad({sample_uniform({4}, -200, 200)}, {{"decimals", -1}});
+          s.error({sample_ints({4}, 0, 9)}, "takes floating tensors", {{"decimals", 1}});
+          s.large([] { return std::vector<Value>{randn({4096, 1024})}; }, {{"decimals", 2}});
+        });
 extern constinit const OpDef frac_op = unary_same<Frac, Accept::Floating, kernels::FloatTypes>(
-    "frac[_](Tensor self) -> Tensor", "self - trunc(self)", Saved::None, [](const Vjp& v) -> Tensors { return {v.grad}; }, unary_samples);
-extern constinit const OpDef sign_op = unary_same<Sign>(
-    "sign[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, zero_vjp, round_samples, {"Sign", 13});
-extern constinit const OpDef sgn_op = alias<sign_op>("sgn[_](Tensor self) -> Tensor", "sign", round_samples);
+    "frac[_](Tensor self) -> Tensor", "self - trunc(self)", Saved::None,
+    [](const Vjp& v) -> Tensors { return {v.grad}; }, unary_samples);
+extern constinit const OpDef sign_op =
+    unary_same<Sign>("sign[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, zero_vjp,
+                     round_samples, {"Sign", 13});
+extern constinit const OpDef sgn_op =
+    alias<sign_op>("sgn[_](Tensor self) -> Tensor", "sign", round_samples);
 
 extern constinit const OpDef positive_op = {
     .schema = "positive(Tensor self) -> Tensor",

@@ -1,4 +1,5 @@
-// p-norms of vectors and the entrywise and induced (1, inf) norms of matrices. Norms that need singular values are not here.
+// p-norms of vectors and the entrywise and induced (1, inf) norms of matrices. Norms that need
+// singular values are not here.
 #include <cmath>
 
 #include "ops/reduce.h"
@@ -13,8 +14,9 @@ void infer_norm(Call& c) {
   check_defined(c, 0, "self");
   const DType t = c.dtype_if(3).value_or(c.in(0).dtype());
   PELLUCID_CHECK(is_floating(t) && is_floating(c.in(0).dtype()), TypeError,
-                 "{}: a norm is floating, found a {} tensor and the result type {}. Convert the tensor with .to(kFloat32).", c.name(),
-                 c.in(0).dtype(), t);
+                 "{}: a norm is floating, found a {} tensor and the result type {}. Convert the "
+                 "tensor with .to(kFloat32).",
+                 c.name(), c.in(0).dtype(), t);
   const Dims dims = dims_attr(c, 1);
   const double p = c.number(0);
   PELLUCID_CHECK(!std::isnan(p), ValueError, "{}: ord is NaN.", c.name());
@@ -25,7 +27,8 @@ void infer_norm(Call& c) {
 void run_norm(Call& c) {
   const NoGradGuard off;
   const DType t = c.out().dtype();
-  // Summing in float64 is asked for by the result's type; a narrower type rounds each element first.
+  // Summing in float64 is asked for by the result's type; a narrower type rounds each element
+  // first.
   const Tensor x = element_size(t) < element_size(c.in(0).dtype()) ? c.in(0).to(t) : c.in(0);
   run_reduction(x, kernels::ReduceOp::Norm, dims_attr(c, 1), c.out(), {}, c.number(0));
 }
@@ -35,7 +38,8 @@ Tensors norm_vjp(const Vjp& v) {
   const auto ndim = static_cast<int64_t>(v.in_sizes(0).size());
   const double p = v.number(0);
   const Tensor x = v.in(0).to(v.out().dtype());
-  const Tensor g = restore_dims(v.grad, dims, ndim, v.flag(2)), norm = restore_dims(v.out(), dims, ndim, v.flag(2));
+  const Tensor g = restore_dims(v.grad, dims, ndim, v.flag(2)),
+               norm = restore_dims(v.out(), dims, ndim, v.flag(2));
   // Where the norm is 0 there is no direction: the gradient is 0.
   const auto unless_zero = [&norm](const Tensor& t) { return where(norm.eq(0.0), Scalar(0.0), t); };
   if (p == 0) return {zeros_like(x)};
@@ -54,26 +58,36 @@ Tensors norm_vjp(const Vjp& v) {
   return {x.mul(x.abs().pow(p - 2)).mul(scale)};
 }
 
-Tensor matrix_norm(const Call& c, double order, IntArrayRef dim, bool keepdim, std::optional<DType> dtype) {
+Tensor matrix_norm(const Call& c, double order, IntArrayRef dim, bool keepdim,
+                   std::optional<DType> dtype) {
   const Tensor x = dtype ? c.in(0).to(*dtype) : c.in(0);
-  PELLUCID_CHECK(dim.size() == 2, ShapeError, "{}: a matrix norm takes two dims, found {}.", c.name(), dim);
-  PELLUCID_CHECK(x.dim() >= 2, ShapeError, "{}: a matrix norm takes at least two dimensions, found sizes {}.", c.name(), x.sizes());
+  PELLUCID_CHECK(dim.size() == 2, ShapeError, "{}: a matrix norm takes two dims, found {}.",
+                 c.name(), dim);
+  PELLUCID_CHECK(x.dim() >= 2, ShapeError,
+                 "{}: a matrix norm takes at least two dimensions, found sizes {}.", c.name(),
+                 x.sizes());
   int64_t rows = wrap_dim(c.name(), dim[0], x.dim()), columns = wrap_dim(c.name(), dim[1], x.dim());
-  PELLUCID_CHECK(rows != columns, ShapeError, "{}: a matrix norm takes two different dims, found {} of sizes {}.", c.name(), dim, x.sizes());
+  PELLUCID_CHECK(rows != columns, ShapeError,
+                 "{}: a matrix norm takes two different dims, found {} of sizes {}.", c.name(), dim,
+                 x.sizes());
   PELLUCID_CHECK(std::fabs(order) == 1 || std::isinf(order), NotImplementedError,
-                 "{}: the matrix norm of order {} needs singular values, which are not available; use 1, -1, inf, -inf or 'fro'.",
+                 "{}: the matrix norm of order {} needs singular values, which are not available; "
+                 "use 1, -1, inf, -inf or 'fro'.",
                  c.name(), order);
   if (std::isinf(order)) std::swap(rows, columns);  // sums along a row instead of a column
   const Tensor sums = linalg_vector_norm(x, 1, rows, true);
   const Tensor result = order > 0 ? sums.amax(columns, true) : sums.amin(columns, true);
-  return keepdim ? result : result.squeeze(std::max(rows, columns)).squeeze(std::min(rows, columns));
+  return keepdim ? result
+                 : result.squeeze(std::max(rows, columns)).squeeze(std::min(rows, columns));
 }
 
 Tensor frobenius(const Call& c, OptionalIntArrayRef dim, bool keepdim, std::optional<DType> dtype) {
   return linalg_vector_norm(c.in(0), 2, dim, keepdim, dtype);
 }
 
-OptionalIntArrayRef ints_if(const Call& c, size_t i) { return c.has_attr(i) ? OptionalIntArrayRef(c.ints(i)) : OptionalIntArrayRef(); }
+OptionalIntArrayRef ints_if(const Call& c, size_t i) {
+  return c.has_attr(i) ? OptionalIntArrayRef(c.ints(i)) : OptionalIntArrayRef();
+}
 
 Scalar order_if(const Call& c, size_t i) { return c.has_attr(i) ? c.scalar(i) : Scalar(2.0); }
 
@@ -84,10 +98,13 @@ Tensors compose_norm(const Call& c) {
   if (!c.has_attr(0)) return {frobenius(c, ints_if(c, 1), keep, c.dtype_if(3))};
   const bool matrix = c.has_attr(1) ? c.ints(1).size() == 2 : c.in(0).dim() == 2;
   PELLUCID_CHECK(matrix || c.has_attr(1) || c.in(0).dim() <= 1, ShapeError,
-                 "{}: with ord and without dim the tensor must have one or two dimensions, found {} (sizes {}). Pass dim.", c.name(),
-                 c.in(0).dim(), c.in(0).sizes());
-  if (!matrix) return {linalg_vector_norm(c.in(0), c.scalar(0), ints_if(c, 1), keep, c.dtype_if(3))};
-  return {matrix_norm(c, c.number(0), c.has_attr(1) ? c.ints(1) : IntArrayRef({0, 1}), keep, c.dtype_if(3))};
+                 "{}: with ord and without dim the tensor must have one or two dimensions, found "
+                 "{} (sizes {}). Pass dim.",
+                 c.name(), c.in(0).dim(), c.in(0).sizes());
+  if (!matrix)
+    return {linalg_vector_norm(c.in(0), c.scalar(0), ints_if(c, 1), keep, c.dtype_if(3))};
+  return {matrix_norm(c, c.number(0), c.has_attr(1) ? c.ints(1) : IntArrayRef({0, 1}), keep,
+                      c.dtype_if(3))};
 }
 
 void samples_of_norm(Samples& s) {
@@ -110,11 +127,23 @@ void samples_of_norm(Samples& s) {
 }  // namespace
 
 extern constinit const OpDef linalg_vector_norm_op = {
-    .schema = "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    .doc = "sum(|x|^ord)^(1/ord) over the given dims (all by default); inf and -inf are the extremes of |x|.",
-    .kind = OpKind::Reduction, .infer = infer_norm,
-    .cost = [](const Call& c) { return Cost{2.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)}; },
-    .kernel = run_norm, .saved = Saved::InputsAndOutputs, .vjp = norm_vjp, .onnx = {"ReduceL2", 13}, .samples = samples_of_norm,
+    .schema =
+        "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+        "ScalarType? dtype=None) -> Tensor",
+    .doc =
+        "sum(|x|^ord)^(1/ord) over the given dims (all by default); inf and -inf are the extremes "
+        "of |x|.",
+    .kind = OpKind::Reduction,
+    .infer = infer_norm,
+    .cost =
+        [](const Call& c) {
+          return Cost{2.0 * static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+        },
+    .kernel = run_norm,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = norm_vjp,
+    .onnx = {"ReduceL2", 13},
+    .samples = samples_of_norm,
     .any_layout = true};
 
 extern constinit const OpDef norm_op = {
@@ -122,36 +151,56 @@ extern constinit const OpDef norm_op = {
     .doc = "The p-norm of all elements.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors { return {linalg_vector_norm(c.in(0), c.scalar(0))}; },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3}, 0.1)});
-      s.add({sample_randn({2, 3}, 0.1), 3.5});
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}, 0.1)});
+          s.add({sample_randn({2, 3}, 0.1), 3.5});
+        }};
 extern constinit const OpDef norm_dim_op = {
-    .schema = "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+    .schema =
+        "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
     .doc = "The p-norm over the given dims.",
     .kind = OpKind::Reduction,
-    .compose = [](const Call& c) -> Tensors { return {linalg_vector_norm(c.in(0), order_if(c, 0), c.ints(1), c.flag(2))}; },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3}, 0.1), 1, Value::ints({1}), true});
-      s.add({sample_randn({2, 3}, 0.1), {}, Value::ints({0})});
-    }};
+    .compose = [](const Call& c) -> Tensors {
+      return {linalg_vector_norm(c.in(0), order_if(c, 0), c.ints(1), c.flag(2))};
+    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}, 0.1), 1, Value::ints({1}), true});
+          s.add({sample_randn({2, 3}, 0.1), {}, Value::ints({0})});
+        }};
 extern constinit const OpDef norm_dim_dtype_op = {
-    .schema = "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+    .schema =
+        "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType "
+        "dtype) -> Tensor",
     .doc = "The p-norm over the given dims, computed in dtype.",
     .kind = OpKind::Reduction,
-    .compose = [](const Call& c) -> Tensors { return {linalg_vector_norm(c.in(0), order_if(c, 0), c.ints(1), c.flag(2), c.dtype(3))}; },
-    .samples = [](Samples& s) { s.add({sample_randn({2, 3}, 0.1), 2, Value::ints({1}), true}, {{"dtype", kFloat64}}); }};
+    .compose = [](const Call& c) -> Tensors {
+      return {linalg_vector_norm(c.in(0), order_if(c, 0), c.ints(1), c.flag(2), c.dtype(3))};
+    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}, 0.1), 2, Value::ints({1}), true}, {{"dtype", kFloat64}});
+        }};
 extern constinit const OpDef norm_dtype_op = {
     .schema = "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
     .doc = "The p-norm of all elements, computed in dtype.",
     .kind = OpKind::Reduction,
-    .compose = [](const Call& c) -> Tensors { return {linalg_vector_norm(c.in(0), order_if(c, 0), std::nullopt, false, c.dtype(1))}; },
-    .samples = [](Samples& s) { s.add({sample_randn({2, 3}, 0.1), 2}, {{"dtype", kFloat64}}); }};
+    .compose = [](const Call& c) -> Tensors {
+      return {linalg_vector_norm(c.in(0), order_if(c, 0), std::nullopt, false, c.dtype(1))};
+    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}, 0.1), 2}, {{"dtype", kFloat64}});
+        }};
 
 extern constinit const OpDef linalg_norm_op = {
-    .schema = "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, "
+        "ScalarType? dtype=None) -> Tensor",
     .doc = "A vector norm over one dim or a matrix norm over two.",
-    .kind = OpKind::Reduction, .compose = compose_norm,
+    .kind = OpKind::Reduction,
+    .compose = compose_norm,
     .samples = [](Samples& s) {
       s.add({sample_randn({2, 3}, 0.1)});
       s.add({sample_randn({2, 3}, 0.1), 1});
@@ -162,57 +211,75 @@ extern constinit const OpDef linalg_norm_op = {
     }};
 
 extern constinit const OpDef linalg_matrix_norm_op = {
-    .schema = "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    .doc = "The induced norm of matrices: the greatest (1) sum of magnitudes in a column, or in a row (inf); the least if negative.",
+    .schema =
+        "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
+        "ScalarType? dtype=None) -> Tensor",
+    .doc =
+        "The induced norm of matrices: the greatest (1) sum of magnitudes in a column, or in a row "
+        "(inf); the least if negative.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
       check_defined(c, 0, "self");
       return {matrix_norm(c, c.number(0), c.ints(1), c.flag(2), c.dtype_if(3))};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({3, 2}, 0.1), 1});
-      s.add({sample_randn({2, 3, 2}, 0.1), INFINITY, Value::ints({0, 1}), true});
-      s.add({sample_randn({3, 2}, 0.1), -1});
-      s.error({sample_randn({3, 2}), 2}, "needs singular values");
-      s.error({sample_randn({3}), 1}, "at least two dimensions");
-      s.error({sample_randn({3, 2}), 1, Value::ints({0, 0})}, "two different dims");
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({3, 2}, 0.1), 1});
+          s.add({sample_randn({2, 3, 2}, 0.1), INFINITY, Value::ints({0, 1}), true});
+          s.add({sample_randn({3, 2}, 0.1), -1});
+          s.error({sample_randn({3, 2}), 2}, "needs singular values");
+          s.error({sample_randn({3}), 1}, "at least two dimensions");
+          s.error({sample_randn({3, 2}), 1, Value::ints({0, 0})}, "two different dims");
+        }};
 extern constinit const OpDef linalg_matrix_norm_str_op = {
-    .schema = "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool "
+        "keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     .doc = "The Frobenius norm of matrices.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
       check_defined(c, 0, "self");
-      PELLUCID_CHECK(c.text(0) == "fro", NotImplementedError, "linalg_matrix_norm: ord '{}' is not available; use 'fro', 1, -1, inf or -inf.", c.text(0));
+      PELLUCID_CHECK(
+          c.text(0) == "fro", NotImplementedError,
+          "linalg_matrix_norm: ord '{}' is not available; use 'fro', 1, -1, inf or -inf.",
+          c.text(0));
       return {frobenius(c, c.ints(1), c.flag(2), c.dtype_if(3))};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3, 2}, 0.1)});
-      s.error({sample_randn({3, 2}), "nuc"}, "ord 'nuc' is not available");
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3, 2}, 0.1)});
+          s.error({sample_randn({3, 2}), "nuc"}, "ord 'nuc' is not available");
+        }};
 
 extern constinit const OpDef dist_op = {
     .schema = "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
     .doc = "The p-norm of self - other.",
     .kind = OpKind::Reduction,
-    .compose = [](const Call& c) -> Tensors { return {linalg_vector_norm(c.in(0).sub(c.in(1)), c.scalar(0))}; },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3}), sample_randn({2, 3})});
-      s.add({sample_randn({2, 3}), sample_randn({3}), 3});
-      s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");
-    }};
+    .compose = [](const Call& c) -> Tensors {
+      return {linalg_vector_norm(c.in(0).sub(c.in(1)), c.scalar(0))};
+    },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}), sample_randn({2, 3})});
+          s.add({sample_randn({2, 3}), sample_randn({3}), 3});
+          s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");
+        }};
 
 extern constinit const OpDef pairwise_distance_op = {
-    .schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-6, bool keepdim=False) -> Tensor",
+    .schema =
+        "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-6, bool keepdim=False) "
+        "-> Tensor",
     .doc = "The p-norm of x1 - x2 + eps along the last dim.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
-      return {linalg_vector_norm(c.in(0).sub(c.in(1)).add(c.number(1)), c.number(0), -1, c.flag(2))};
+      return {
+          linalg_vector_norm(c.in(0).sub(c.in(1)).add(c.number(1)), c.number(0), -1, c.flag(2))};
     },
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 3}), sample_randn({2, 3})});
-      s.add({sample_randn({2, 3}), sample_randn({3}), 1.5, 1e-3, true});
-      s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3}), sample_randn({2, 3})});
+          s.add({sample_randn({2, 3}), sample_randn({3}), 1.5, 1e-3, true});
+          s.error({sample_randn({2, 3}), sample_randn({2})}, "do not broadcast");
+        }};
 
 }  // namespace pellucid

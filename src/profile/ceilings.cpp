@@ -1,5 +1,6 @@
 // Measures the ceilings and keeps them in a file. A figure is the best of a few runs: noise only
-// ever makes a loop slower. A damaged, foreign or missing file means measuring again, never an error.
+// ever makes a loop slower. A damaged, foreign or missing file means measuring again, never an
+// error.
 #include "profile/ceilings.h"
 
 #include <sys/mman.h>
@@ -38,15 +39,17 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
+constexpr double kSlowest = 4e9;  // units a second of any machine: bytes from memory, FLOPs
+
 // Units of work per second of the best run; `work(n)` does n passes. Other programs may hold the
-// cores for many milliseconds, so the work is sized by what any machine does in the time, then by
+// cores for many milliseconds, so the work is sized by the rate that is expected at least, then by
 // the quickest run so far; a busy machine must not make the measurement long either.
-double best_rate(const Effort& effort, double units_per_pass,
-                 const std::function<void(int64_t)>& work) {
-  constexpr double kSlowest = 4e9;  // units a second: bytes from memory, FLOPs of one core
-  auto passes = static_cast<int64_t>(std::ceil(kSlowest * effort.seconds / units_per_pass));
+double best_rate(const Effort& effort, Clock::time_point deadline, double expected,
+                 double units_per_pass, const std::function<void(int64_t)>& work) {
+  auto passes = static_cast<int64_t>(std::ceil(expected * effort.seconds / units_per_pass));
   double best = 0, spent = 0;
-  for (int run = 0; run < effort.runs && (best == 0 || spent < 6 * effort.seconds);) {
+  for (int run = 0; run < effort.runs &&
+                    (best == 0 || (spent < 6 * effort.seconds && Clock::now() < deadline));) {
     const double taken = std::max(seconds_of([&] { work(passes); }), 1e-9);
     best = std::max(best, units_per_pass * static_cast<double>(passes) / taken);
     spent += taken;
@@ -59,42 +62,48 @@ double best_rate(const Effort& effort, double units_per_pass,
   return best;
 }
 
-// Memory for one level: two halves for each thread. Pages are touched by the thread that uses them.
-class Buffers {
+// Memory for one level, which the threads share out among themselves.
+class Buffer {
  public:
-  Buffers(int64_t bytes, int threads) : half_(bytes / threads / 2 / kUnit * kUnit) {
+  explicit Buffer(int64_t bytes) {
     constexpr size_t kHugePage = size_t{2} << 20;
-    const auto size = (static_cast<size_t>(2 * half_ * threads) + kHugePage - 1) / kHugePage * kHugePage;
+    const size_t size = (static_cast<size_t>(bytes) + kHugePage - 1) / kHugePage * kHugePage;
     memory_.reset(static_cast<char*>(std::aligned_alloc(kHugePage, size)));
     if (memory_) madvise(memory_.get(), size, MADV_HUGEPAGE);
   }
-  bool usable() const { return memory_ != nullptr && half_ > 0; }
-  int64_t half() const { return half_; }
-  char* first(int64_t thread) const { return memory_.get() + 2 * half_ * thread; }
-  char* second(int64_t thread) const { return first(thread) + half_; }
+  char* data() const { return memory_.get(); }
 
  private:
   struct Free {
     void operator()(char* p) const { std::free(p); }
   };
-  int64_t half_;
   std::unique_ptr<char, Free> memory_;
 };
 
 volatile uint64_t keep;  // what reads gave, so that they are not left out
 
-// read and write go over both halves, so every figure of a level has the same working set.
-MemoryRates measure_rates(const CeilingLoops& loops, const Buffers& b, int threads, const Effort& effort) {
-  const auto run = [&](const std::function<void(int64_t, int64_t)>& body) {
-    return best_rate(effort, 2.0 * static_cast<double>(b.half()) * threads, [&](int64_t passes) {
-      parallel_chunks(threads, [&](int64_t thread) { body(thread, passes); });
-    });
+// Each thread has two halves of `bytes` / threads: a copy goes from one to the other, read and
+// write go over both, so every figure has the same working set. `expected` sizes the work: twice
+// the rates of one thread where several run, since waking the others may take a turn of the
+// scheduler.
+MemoryRates measure_rates(const CeilingLoops& loops, char* data, int64_t bytes, int threads,
+                          const Effort& effort, Clock::time_point deadline,
+                          const MemoryRates& expected) {
+  const int64_t half = bytes / threads / 2 / kUnit * kUnit;
+  const auto first = [&](int64_t thread) { return data + 2 * half * thread; };
+  const auto run = [&](double rate, const std::function<void(int64_t, int64_t)>& body) {
+    return best_rate(effort, deadline, rate, 2.0 * static_cast<double>(half) * threads,
+                     [&](int64_t passes) {
+                       parallel_chunks(threads, [&](int64_t thread) { body(thread, passes); });
+                     });
   };
-  parallel_chunks(threads, [&](int64_t t) { loops.write(b.first(t), 2 * b.half(), 1); });  // maps pages
   MemoryRates rates;
-  rates.write = run([&](int64_t t, int64_t n) { loops.write(b.first(t), 2 * b.half(), n); });
-  rates.read = run([&](int64_t t, int64_t n) { keep = loops.read(b.first(t), 2 * b.half(), n); });
-  rates.copy = run([&](int64_t t, int64_t n) { loops.copy(b.second(t), b.first(t), b.half(), n); });
+  rates.write =
+      run(expected.write, [&](int64_t t, int64_t n) { loops.write(first(t), 2 * half, n); });
+  rates.read =
+      run(expected.read, [&](int64_t t, int64_t n) { keep = loops.read(first(t), 2 * half, n); });
+  rates.copy = run(expected.copy,
+                   [&](int64_t t, int64_t n) { loops.copy(first(t) + half, first(t), half, n); });
   return rates;
 }
 
@@ -102,7 +111,8 @@ MemoryRates measure_rates(const CeilingLoops& loops, const Buffers& b, int threa
 // the second level, and well beyond the last. "tensor" is a copy of 4096 x 1024 floats.
 std::vector<MemoryLevel> levels_of(const CpuInfo& cpu, int threads, const Effort& effort) {
   const int64_t l1 = cpu.l1d > 0 ? cpu.l1d : 32 * 1024, l2 = cpu.l2 > 0 ? cpu.l2 : 512 * 1024;
-  std::vector<MemoryLevel> levels = {{"L1", l1 / 2 * threads, {}, {}}, {"L2", l2 / 2 * threads, {}, {}}};
+  std::vector<MemoryLevel> levels = {{"L1", l1 / 2 * threads, {}, {}},
+                                     {"L2", l2 / 2 * threads, {}, {}}};
   const int64_t l3 = std::min(cpu.l3 / 2, 4 * l2 * threads);
   if (l3 > l2 * threads) levels.push_back({"L3", l3, {}, {}});
   levels.push_back({"tensor", 32 * kMiB, {}, {}});
@@ -113,12 +123,21 @@ std::vector<MemoryLevel> levels_of(const CpuInfo& cpu, int threads, const Effort
   return levels;
 }
 
+// All threads together are never slower than one, unless other programs hold the cores.
+constexpr double kTolerance = 0.9;
+bool at_least(const MemoryRates& all, const MemoryRates& one) {
+  return all.read > kTolerance * one.read && all.write > kTolerance * one.write &&
+         all.copy > kTolerance * one.copy;
+}
+
 bool matches(const MachineCeilings& c) {
   return c.cpu == cpu_info().model && c.isa == isa_name(isa()) && c.threads == get_num_threads() &&
          c.version == PELLUCID_VERSION;
 }
 
-Json to_json(const MemoryRates& r) { return {{"read", r.read}, {"write", r.write}, {"copy", r.copy}}; }
+Json to_json(const MemoryRates& r) {
+  return {{"read", r.read}, {"write", r.write}, {"copy", r.copy}};
+}
 
 double positive(const Json& j, const char* key) {
   const double value = j.at(key).get<double>();
@@ -139,6 +158,7 @@ MachineCeilings from_json(const Json& j) {
   c.flops_one = positive(j, "flops_one");
   c.flops_all = positive(j, "flops_all");
   c.seconds = positive(j, "seconds");
+  c.busy = j.at("busy").get<bool>();
   for (const Json& l : j.at("levels"))
     c.levels.push_back({l.at("name").get<std::string>(), l.at("bytes").get<int64_t>(),
                         rates_from(l.at("one")), rates_from(l.at("all"))});
@@ -148,7 +168,8 @@ MachineCeilings from_json(const Json& j) {
 
 // Makes the folder of a file and those above it, as far as they are missing.
 void make_folders(const std::string& file) {
-  for (size_t slash = file.find('/', 1); slash != std::string::npos; slash = file.find('/', slash + 1))
+  for (size_t slash = file.find('/', 1); slash != std::string::npos;
+       slash = file.find('/', slash + 1))
     mkdir(file.substr(0, slash).c_str(), 0777);
 }
 
@@ -156,6 +177,8 @@ void make_folders(const std::string& file) {
 
 MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& progress) {
   const auto begun = Clock::now();
+  const auto deadline = begun + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(effort.total));
   const CpuInfo& cpu = cpu_info();
   MachineCeilings c;
   c.cpu = cpu.model;
@@ -170,23 +193,31 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
   };
 
   tell("multiply-adds", 0);
-  const auto multiply_add = [&](int threads) {
-    return best_rate(effort, loops.flops_per_pass * threads, [&](int64_t passes) {
-      parallel_chunks(threads, [&](int64_t) { keep = static_cast<uint64_t>(loops.multiply_add(passes)); });
-    });
+  const auto multiply_add = [&](int threads, double expected) {
+    return best_rate(
+        effort, deadline, expected, loops.flops_per_pass * threads, [&](int64_t passes) {
+          parallel_chunks(
+              threads, [&](int64_t) { keep = static_cast<uint64_t>(loops.multiply_add(passes)); });
+        });
   };
-  c.flops_one = multiply_add(1);
-  c.flops_all = multiply_add(c.threads);
+  c.flops_one = multiply_add(1, kSlowest);
+  c.flops_all = multiply_add(c.threads, 2 * c.flops_one);
+  c.busy = c.flops_all < kTolerance * c.flops_one;
 
   for (size_t i = 0; i < c.levels.size(); ++i) {
     MemoryLevel& level = c.levels[i];
     tell(level.name, static_cast<double>(i) + 1);
+    const Buffer buffer(level.bytes);
+    if (buffer.data() == nullptr) continue;
+    loops.write(buffer.data(), level.bytes / kUnit * kUnit, 1);  // maps the pages
     // One thread has the whole of a shared level, but only its own private cache.
     const bool is_private = level.name == "L1" || level.name == "L2";
-    const Buffers alone(is_private ? level.bytes / c.threads : level.bytes, 1);
-    if (alone.usable()) level.one = measure_rates(loops, alone, 1, effort);
-    const Buffers together(level.bytes, c.threads);
-    if (together.usable()) level.all = measure_rates(loops, together, c.threads, effort);
+    level.one =
+        measure_rates(loops, buffer.data(), is_private ? level.bytes / c.threads : level.bytes, 1,
+                      effort, deadline, {kSlowest, kSlowest, kSlowest});
+    level.all = measure_rates(loops, buffer.data(), level.bytes, c.threads, effort, deadline,
+                              {2 * level.one.read, 2 * level.one.write, 2 * level.one.copy});
+    c.busy = c.busy || !at_least(level.all, level.one);
   }
   tell("done", steps);
   c.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
@@ -220,10 +251,15 @@ bool save_ceilings(const std::string& file, const MachineCeilings& c) {
   for (const MemoryLevel& l : c.levels)
     levels.push_back(
         {{"name", l.name}, {"bytes", l.bytes}, {"one", to_json(l.one)}, {"all", to_json(l.all)}});
-  const Json j = {{"cpu", c.cpu},         {"isa", c.isa},
-                  {"version", c.version}, {"threads", c.threads},
-                  {"flops_one", c.flops_one}, {"flops_all", c.flops_all},
-                  {"seconds", c.seconds}, {"levels", levels}};
+  const Json j = {{"cpu", c.cpu},
+                  {"isa", c.isa},
+                  {"version", c.version},
+                  {"threads", c.threads},
+                  {"flops_one", c.flops_one},
+                  {"flops_all", c.flops_all},
+                  {"seconds", c.seconds},
+                  {"busy", c.busy},
+                  {"levels", levels}};
   make_folders(file);
   const std::string temporary = fmt::format("{}.{}.part", file, getpid());
   {

@@ -12,7 +12,8 @@ namespace pellucid::profile {
 /// The loops that are timed. `passes` goes over the data that many times; data are 64-byte aligned
 /// and `bytes` is a multiple of 1024.
 struct CeilingLoops {
-  double (*multiply_add)(int64_t passes);  ///< runs passes * flops_per_pass FLOPs; returns a number to keep
+  double (*multiply_add)(
+      int64_t passes);  ///< runs passes * flops_per_pass FLOPs; returns a number to keep
   double flops_per_pass;
   uint64_t (*read)(const void* from, int64_t bytes, int64_t passes);
   void (*write)(void* to, int64_t bytes, int64_t passes);
@@ -25,7 +26,8 @@ const CeilingLoops& ceiling_loops(Isa level);
 struct Effort {
   double seconds = 0.012;
   int runs = 3;
-  int64_t most_bytes = int64_t{1} << 30;  ///< of the largest level
+  double total = 3.5;  ///< seconds after which every figure still to come gets a single run
+  int64_t most_bytes = int64_t{768} << 20;  ///< of the largest level
 };
 /// Measures now; touches no file.
 MachineCeilings measure_ceilings(const Effort& effort = {}, const CeilingProgress& progress = {});

@@ -99,7 +99,9 @@ PELLUCID_V3 double multiply_add_v3(int64_t passes) {
 PELLUCID_V3 uint64_t read_v3(const void* from, int64_t bytes, int64_t passes) {
   return read_loop(from, bytes, passes);
 }
-PELLUCID_V3 void write_v3(void* to, int64_t bytes, int64_t passes) { write_loop(to, bytes, passes); }
+PELLUCID_V3 void write_v3(void* to, int64_t bytes, int64_t passes) {
+  write_loop(to, bytes, passes);
+}
 PELLUCID_V3 void copy_v3(void* to, const void* from, int64_t bytes, int64_t passes) {
   copy_loop(to, from, bytes, passes);
 }
@@ -117,7 +119,9 @@ PELLUCID_V4 double multiply_add_v4(int64_t passes) {
 PELLUCID_V4 uint64_t read_v4(const void* from, int64_t bytes, int64_t passes) {
   return read_loop(from, bytes, passes);
 }
-PELLUCID_V4 void write_v4(void* to, int64_t bytes, int64_t passes) { write_loop(to, bytes, passes); }
+PELLUCID_V4 void write_v4(void* to, int64_t bytes, int64_t passes) {
+  write_loop(to, bytes, passes);
+}
 PELLUCID_V4 void copy_v4(void* to, const void* from, int64_t bytes, int64_t passes) {
   copy_loop(to, from, bytes, passes);
 }

@@ -1,5 +1,6 @@
-// Tensors as text, character for character as PyTorch's repr: precision 4, lines of 80, three items at each edge of
-// tensors of more than 1000 elements. It reads the values where they are; no op runs.
+// Tensors as text, character for character as PyTorch's repr: precision 4, lines of 80, three items
+// at each edge of tensors of more than 1000 elements. It reads the values where they are; no op
+// runs.
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -44,7 +45,9 @@ class Formatter {
   }
 
   size_t width() const { return width_; }
-  std::string format(const Scalar& value) const { return fmt::format("{:>{}}", floating_ ? number(value.toDouble()) : plain(value), width_); }
+  std::string format(const Scalar& value) const {
+    return fmt::format("{:>{}}", floating_ ? number(value.toDouble()) : plain(value), width_);
+  }
 
  private:
   std::string plain(const Scalar& value) const {
@@ -66,7 +69,8 @@ class Formatter {
 
 class Printer {
  public:
-  explicit Printer(const Tensor& t) : impl_(t.impl()), summarize_(impl_.numel > kThreshold), formatter_(impl_.dtype) {}
+  explicit Printer(const Tensor& t)
+      : impl_(t.impl()), summarize_(impl_.numel > kThreshold), formatter_(impl_.dtype) {}
 
   std::string contents(int64_t indent) {
     if (impl_.numel == 0) return "[]";
@@ -77,12 +81,13 @@ class Printer {
 
  private:
   Scalar at(int64_t offset) const {
-    return visit(impl_.dtype, [&](auto v) { return Scalar(static_cast<const decltype(v)*>(impl_.data())[offset]); });
+    return visit(impl_.dtype, [&](auto v) {
+      return Scalar(static_cast<const decltype(v)*>(impl_.data())[offset]);
+    });
   }
 
   // Calls f(i) for the indices of dim d that are written, and gap() where some are left out.
-  template <class F, class Gap>
-  void each(size_t d, F f, Gap gap) const {
+  template <class F, class Gap> void each(size_t d, F f, Gap gap) const {
     const int64_t n = impl_.sizes[d];
     const bool short_form = summarize_ && n > 2 * kEdgeItems;
     for (int64_t i = 0; i < n; ++i) {
@@ -96,31 +101,42 @@ class Printer {
 
   void look(size_t d, int64_t offset) {
     if (d == impl_.sizes.size()) return formatter_.see(at(offset));
-    each(d, [&](int64_t i) { look(d + 1, offset + i * impl_.strides[d]); }, [] {});
+    each(
+        d, [&](int64_t i) { look(d + 1, offset + i * impl_.strides[d]); }, [] {});
   }
 
   std::string block(size_t d, int64_t offset, int64_t indent) const {
     const size_t left = impl_.sizes.size() - d;
     if (left == 0) return formatter_.format(at(offset));
     if (left == 1) return line(d, offset, indent);
-    const std::string separator = "," + std::string(left - 1, '\n') + std::string(static_cast<size_t>(indent) + 1, ' ');
+    const std::string separator =
+        "," + std::string(left - 1, '\n') + std::string(static_cast<size_t>(indent) + 1, ' ');
     std::string text = "[";
-    const auto add = [&](const std::string& part) { text += (text.size() > 1 ? separator : "") + part; };
-    each(d, [&](int64_t i) { add(block(d + 1, offset + i * impl_.strides[d], indent + 1)); }, [&] { add("..."); });
+    const auto add = [&](const std::string& part) {
+      text += (text.size() > 1 ? separator : "") + part;
+    };
+    each(
+        d, [&](int64_t i) { add(block(d + 1, offset + i * impl_.strides[d], indent + 1)); },
+        [&] { add("..."); });
     return text + "]";
   }
 
   // The last dim, broken into lines of equal numbers of items.
   std::string line(size_t d, int64_t offset, int64_t indent) const {
-    const int64_t per_line = std::max<int64_t>(1, (kLineWidth - indent) / (static_cast<int64_t>(formatter_.width()) + 2));
+    const int64_t per_line = std::max<int64_t>(
+        1, (kLineWidth - indent) / (static_cast<int64_t>(formatter_.width()) + 2));
     std::string text = "[";
     int64_t count = 0;
     const auto add = [&](const std::string& item) {
-      if (count > 0) text += count % per_line == 0 ? ",\n" + std::string(static_cast<size_t>(indent) + 1, ' ') : ", ";
+      if (count > 0)
+        text += count % per_line == 0 ? ",\n" + std::string(static_cast<size_t>(indent) + 1, ' ')
+                                      : ", ";
       text += item;
       ++count;
     };
-    each(d, [&](int64_t i) { add(formatter_.format(at(offset + i * impl_.strides[d]))); }, [&] { add(" ..."); });
+    each(
+        d, [&](int64_t i) { add(formatter_.format(at(offset + i * impl_.strides[d]))); },
+        [&] { add(" ..."); });
     return text + "]";
   }
 
@@ -131,7 +147,8 @@ class Printer {
 
 // "(2, 3)", "(3,)", "()", as Python writes a tuple.
 std::string tuple_of(IntArrayRef sizes) {
-  return sizes.size() == 1 ? fmt::format("({},)", sizes[0]) : fmt::format("({})", fmt::join(sizes.begin(), sizes.end(), ", "));
+  return sizes.size() == 1 ? fmt::format("({},)", sizes[0])
+                           : fmt::format("({})", fmt::join(sizes.begin(), sizes.end(), ", "));
 }
 
 std::vector<std::string> suffixes_of(const Tensor& t) {
@@ -140,11 +157,13 @@ std::vector<std::string> suffixes_of(const Tensor& t) {
   const bool no_values = t.numel() == 0 || !t.has_storage();
   if (no_values && (t.dim() != 1 || !t.has_storage())) out.push_back("size=" + tuple_of(t.sizes()));
   const bool shown_by_values = !no_values && (dtype == kInt64 || dtype == kBool);
-  if (dtype != get_default_dtype() && !shown_by_values) out.push_back(fmt::format("dtype=torch.{}", dtype));
+  if (dtype != get_default_dtype() && !shown_by_values)
+    out.push_back(fmt::format("dtype=torch.{}", dtype));
   if (const auto node = t.grad_fn()) {
     const std::string name = node->name();
     const size_t colons = name.rfind("::");
-    out.push_back(fmt::format("grad_fn=<{}>", colons == std::string::npos ? name : name.substr(colons + 2)));
+    out.push_back(
+        fmt::format("grad_fn=<{}>", colons == std::string::npos ? name : name.substr(colons + 2)));
   } else if (t.requires_grad()) {
     out.push_back("requires_grad=True");
   }
@@ -157,7 +176,8 @@ std::string Tensor::toString() const {
   if (!defined()) return "[ Tensor (undefined) ]";
   constexpr int64_t indent = 7;  // of "tensor("
   std::string text = "tensor(" + (has_storage() ? Printer(*this).contents(indent) : "...");
-  // PyTorch counts two characters too many for the last line; so do we, or lines would break elsewhere.
+  // PyTorch counts two characters too many for the last line; so do we, or lines would break
+  // elsewhere.
   const size_t newline = text.rfind('\n');
   size_t last_line = newline == std::string::npos ? text.size() + 2 : text.size() - newline + 1;
   for (const std::string& suffix : suffixes_of(*this)) {

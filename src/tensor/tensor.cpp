@@ -1,5 +1,6 @@
-// The facts and the data of a Tensor: what needs neither ops nor gradients. Printing is in print.cpp,
-// the gradient side in core/tensor_autograd.cpp, conversions and operators in ops/tensor_api.cpp.
+// The facts and the data of a Tensor: what needs neither ops nor gradients. Printing is in
+// print.cpp, the gradient side in core/tensor_autograd.cpp, conversions and operators in
+// ops/tensor_api.cpp.
 #include "pellucid/tensor.h"
 
 #include <atomic>
@@ -15,7 +16,8 @@ std::atomic<DType> default_dtype{kFloat32};
 
 int64_t checked_dim(const char* what, int64_t d, int64_t dims, IntArrayRef sizes) {
   PELLUCID_CHECK(d >= -dims && d < dims, IndexError,
-                 "{}: dim {} is out of range for a tensor of {} dimensions (sizes {}).", what, d, dims, sizes);
+                 "{}: dim {} is out of range for a tensor of {} dimensions (sizes {}).", what, d,
+                 dims, sizes);
   return d < 0 ? d + dims : d;
 }
 
@@ -25,7 +27,9 @@ DType get_default_dtype() { return default_dtype.load(std::memory_order_relaxed)
 
 void set_default_dtype(DType t) {
   PELLUCID_CHECK(is_floating(t), TypeError,
-                 "set_default_dtype: only floating dtypes can be the default, found {}. Pass float32, float64, float16 or bfloat16.", t);
+                 "set_default_dtype: only floating dtypes can be the default, found {}. Pass "
+                 "float32, float64, float16 or bfloat16.",
+                 t);
   default_dtype.store(t, std::memory_order_relaxed);
 }
 
@@ -40,7 +44,8 @@ int64_t Tensor::stride(int64_t d) const {
 bool Tensor::is_contiguous(MemoryFormat format) const {
   expose();
   PELLUCID_CHECK(format != MemoryFormat::Preserve, ValueError,
-                 "is_contiguous: ask for MemoryFormat::Contiguous or MemoryFormat::ChannelsLast, not Preserve.");
+                 "is_contiguous: ask for MemoryFormat::Contiguous or MemoryFormat::ChannelsLast, "
+                 "not Preserve.");
   return format == MemoryFormat::ChannelsLast ? impl().is_channels_last() : impl().is_contiguous();
 }
 
@@ -54,18 +59,23 @@ void* Tensor::data_ptr() const {
 
 Scalar Tensor::item() const {
   PELLUCID_CHECK(numel() == 1, ValueError,
-                 "item: only a tensor of one element has one value, this one has {} (sizes {}). Index it first.", numel(), sizes());
-  PELLUCID_CHECK(has_storage(), ValueError, "item: this tensor has sizes but no values ({}).", describe(*this));
+                 "item: only a tensor of one element has one value, this one has {} (sizes {}). "
+                 "Index it first.",
+                 numel(), sizes());
+  PELLUCID_CHECK(has_storage(), ValueError, "item: this tensor has sizes but no values ({}).",
+                 describe(*this));
   return visit(dtype(), [this](auto v) { return Scalar(*raw<decltype(v)>()); });
 }
 
 void Tensor::fail_undefined() {
-  detail::raise<ValueError>("an undefined tensor was used where values are needed; assign it a tensor first.");
+  detail::raise<ValueError>(
+      "an undefined tensor was used where values are needed; assign it a tensor first.");
 }
 
 void Tensor::check_type(DType asked) const {
   PELLUCID_CHECK(dtype() == asked, TypeError,
-                 "data_ptr: the tensor holds {} but {} was asked for. Convert it with .to({}) or ask for its own type.",
+                 "data_ptr: the tensor holds {} but {} was asked for. Convert it with .to({}) or "
+                 "ask for its own type.",
                  dtype(), asked, asked);
 }
 
@@ -81,7 +91,8 @@ void Tensor::make_exposed() const {
     auto storage = detail::new_storage(nbytes());
     kernels::copy_strided(t.sizes, storage->data, t.dtype, strides.data(), t.data(), t.dtype,
                           t.strides.data());
-    storage->version.store(t.storage->version.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    storage->version.store(t.storage->version.load(std::memory_order_relaxed),
+                           std::memory_order_relaxed);
     t.storage = std::move(storage);
     t.offset = 0;
   }

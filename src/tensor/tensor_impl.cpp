@@ -22,16 +22,23 @@ constexpr bool kPooled = true;
 
 constexpr size_t kClassBytes = 64, kClasses = 16, kKept = 512;
 
-// Blocks of one thread, by size class. Blocks freed on another thread stay there: the lists are bounded.
+// Blocks of one thread, by size class. Blocks freed on another thread stay there: the lists are
+// bounded.
 struct Pool {
-  struct Block { Block* next; };
+  struct Block {
+    Block* next;
+  };
   std::array<Block*, kClasses> free{};
   std::array<uint32_t, kClasses> count{};
   bool alive = true;
   ~Pool() {
     alive = false;
     for (Block* b : free)
-      while (b) { Block* next = b->next; std::free(b); b = next; }
+      while (b) {
+        Block* next = b->next;
+        std::free(b);
+        b = next;
+      }
   }
 };
 thread_local Pool pool;
@@ -65,8 +72,10 @@ void pool_release(void* p, size_t bytes) noexcept {
 }
 
 void Storage::destroy(Storage* s) noexcept {
-  if (s->deleter) (*s->deleter)(s->data);
-  else if (!s->borrowed) deallocate(s->data, s->bytes, s->category);
+  if (s->deleter)
+    (*s->deleter)(s->data);
+  else if (!s->borrowed)
+    deallocate(s->data, s->bytes, s->category);
   s->~Storage();
   pool_release(s, sizeof(Storage));
 }
@@ -106,8 +115,9 @@ int64_t checked_numel(IntArrayRef sizes) {
     if (s == 0) empty = true;
     overflow |= __builtin_mul_overflow(n, s == 0 ? 1 : s, &n);
   }
-  PELLUCID_CHECK(empty || !overflow, ValueError,
-                 "a tensor of sizes {} would have more than 2^63 - 1 elements; choose smaller sizes.", sizes);
+  PELLUCID_CHECK(
+      empty || !overflow, ValueError,
+      "a tensor of sizes {} would have more than 2^63 - 1 elements; choose smaller sizes.", sizes);
   return empty ? 0 : n;
 }
 
@@ -116,7 +126,8 @@ Dims contiguous_strides(IntArrayRef sizes) {
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = step;
-    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = 0;  // only an empty tensor gets here
+    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step))
+      step = 0;  // only an empty tensor gets here
   }
   return strides;
 }

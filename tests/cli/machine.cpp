@@ -22,15 +22,12 @@ std::string value_of(const std::string& source, Machine machine = {}) {
   return result.tensor() != nullptr ? brief(*result.tensor()) : result.repr();
 }
 
-template <class E>
-std::string failure_of(const std::string& source) {
+template <class E> std::string failure_of(const std::string& source) {
   Machine machine;
   machine.set("x", tensor({1.0, 2.0, 3.0}));
   try {
     machine.run(expr::compile(source));
-  } catch (const E& e) {
-    return e.what();
-  }
+  } catch (const E& e) { return e.what(); }
   return "";
 }
 
@@ -42,19 +39,44 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_CASE("machine: numbers are Python's") {
   const std::vector<std::pair<const char*, const char*>> cases = {
-      {"1 + 2", "3"},           {"7 // 2", "3"},          {"-7 // 2", "-4"},
-      {"7 // -2", "-4"},        {"-7 % 3", "2"},          {"7 % -3", "-2"},
-      {"7 / 2", "3.5"},         {"6 / 3", "2.0"},         {"2**10", "1024"},
-      {"2**-1", "0.5"},         {"-2**2", "-4"},          {"2**3**2", "512"},
-      {"(-2)**3", "-8"},        {"0**0", "1"},            {"1 << 5", "32"},
-      {"-5 >> 1", "-3"},        {"5 & 3", "1"},           {"5 | 3", "7"},
-      {"5 ^ 3", "6"},           {"~5", "-6"},             {"True + 1", "2"},
-      {"True & False", "False"}, {"1 < 2", "True"},       {"1 == 1.0", "True"},
-      {"2 != 2", "False"},      {"7.5 // 2", "3.0"},      {"-7.5 // 2", "-4.0"},
-      {"-7.5 % 2", "0.5"},      {"1e308 * 10", "inf"},    {"0x10", "16"},
-      {"9223372036854775807", "9223372036854775807"},     {"float(3)", "3.0"},
-      {"int(-2.7)", "-2"},      {"bool(0)", "False"},     {"len([1, 2])", "2"},
-      {"'a' == 'a'", "True"},   {"None == 0", "False"},   {"float32 == float", "True"},
+      {"1 + 2", "3"},
+      {"7 // 2", "3"},
+      {"-7 // 2", "-4"},
+      {"7 // -2", "-4"},
+      {"-7 % 3", "2"},
+      {"7 % -3", "-2"},
+      {"7 / 2", "3.5"},
+      {"6 / 3", "2.0"},
+      {"2**10", "1024"},
+      {"2**-1", "0.5"},
+      {"-2**2", "-4"},
+      {"2**3**2", "512"},
+      {"(-2)**3", "-8"},
+      {"0**0", "1"},
+      {"1 << 5", "32"},
+      {"-5 >> 1", "-3"},
+      {"5 & 3", "1"},
+      {"5 | 3", "7"},
+      {"5 ^ 3", "6"},
+      {"~5", "-6"},
+      {"True + 1", "2"},
+      {"True & False", "False"},
+      {"1 < 2", "True"},
+      {"1 == 1.0", "True"},
+      {"2 != 2", "False"},
+      {"7.5 // 2", "3.0"},
+      {"-7.5 // 2", "-4.0"},
+      {"-7.5 % 2", "0.5"},
+      {"1e308 * 10", "inf"},
+      {"0x10", "16"},
+      {"9223372036854775807", "9223372036854775807"},
+      {"float(3)", "3.0"},
+      {"int(-2.7)", "-2"},
+      {"bool(0)", "False"},
+      {"len([1, 2])", "2"},
+      {"'a' == 'a'", "True"},
+      {"None == 0", "False"},
+      {"float32 == float", "True"},
   };
   for (const auto& [source, expected] : cases) {
     INFO(source);
@@ -177,7 +199,8 @@ TEST_CASE("machine: errors keep their type and point at what failed") {
 
 TEST_CASE("machine: unknown names are told with what was probably meant") {
   CHECK(has(failure_of<expr::ExprError>("xx + 1"), "name 'xx' is not defined; did you mean 'x'?"));
-  CHECK(has(failure_of<expr::ExprError>("sni(x)"), "function 'sni' is not defined; did you mean 'sin'"));
+  CHECK(has(failure_of<expr::ExprError>("sni(x)"),
+            "function 'sni' is not defined; did you mean 'sin'"));
   CHECK(has(failure_of<expr::ExprError>("x(1)"), "'x' is a variable (Tensor), not a function"));
   CHECK(has(failure_of<expr::ExprError>("sin + 1"), "'sin' is a function; call it"));
   CHECK(has(failure_of<expr::ExprError>("weights"), "give it a value, as in weights=2"));

@@ -1,5 +1,5 @@
-// Random programs: whatever they mean, the machine gives a value or a pellucid::Error, and can go on.
-// PELLUCID_TEST_LONG makes the loop long.
+// Random programs: whatever they mean, the machine gives a value or a pellucid::Error, and can go
+// on. PELLUCID_TEST_LONG makes the loop long.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -50,8 +50,8 @@ class ProgramMaker {
   std::string statement() {
     switch (dice_.below(5)) {
       case 0:
-        return variable() + " " + dice_.of({"+", "-", "*", "/", "//", "%", "**", "&"}) +
-               "= " + expression(2);
+        return variable() + " " + dice_.of({"+", "-", "*", "/", "//", "%", "**", "&"}) + "= " +
+               expression(2);
       case 1:
         return variable() + "[" + index() + "] = " + expression(2);
       default:
@@ -78,7 +78,8 @@ class ProgramMaker {
       case 3:
         return "(" + expression(depth - 1) + ")[" + index() + "]";
       case 4:
-        return "(" + expression(depth - 1) + ")." + dice_.of({"shape", "T", "mT", "dtype", "grad", "ndim"});
+        return "(" + expression(depth - 1) + ")." +
+               dice_.of({"shape", "T", "mT", "dtype", "grad", "ndim"});
       case 5:
         return "(" + expression(depth - 1) + ")." + op() + "(" + arguments(depth) + ")";
       default:
@@ -88,15 +89,18 @@ class ProgramMaker {
   }
   // Half of the calls are of ops that take any tensor, or hardly a program would reach its end.
   std::string op() {
-    static const std::vector<std::string> easy = {"sin", "exp", "relu", "abs", "neg", "sum", "mean", "clone", "square", "tanh"};
-    return (dice_.below(2) == 0 ? dice_.of(easy) : dice_.of(ops_)) + (dice_.below(8) == 0 ? "_" : "");
+    static const std::vector<std::string> easy = {"sin", "exp",  "relu",  "abs",    "neg",
+                                                  "sum", "mean", "clone", "square", "tanh"};
+    return (dice_.below(2) == 0 ? dice_.of(easy) : dice_.of(ops_)) +
+           (dice_.below(8) == 0 ? "_" : "");
   }
 
   std::string arguments(int depth) {
     std::string out;
     for (int n = dice_.below(3); n > 0; --n) out += expression(depth - 1) + ", ";
     if (dice_.below(3) == 0)
-      out += dice_.of({"dim=0", "dim=-1", "dim=[0, 1]", "keepdim=True", "dtype=float64", "alpha=2"});
+      out +=
+          dice_.of({"dim=0", "dim=-1", "dim=[0, 1]", "keepdim=True", "dtype=float64", "alpha=2"});
     return out;
   }
   std::string index() {
@@ -110,8 +114,9 @@ class ProgramMaker {
 
 void bind_variables(Machine& m) {
   manual_seed(1);
-  m.run(expr::compile("x = randn(2, 3); y = randn(3); y.requires_grad_(); i = tensor([1, 0]);"
-                      "m = tensor([True, False]); n = 2; e = zeros(0, 3)"));
+  m.run(
+      expr::compile("x = randn(2, 3); y = randn(3); y.requires_grad_(); i = tensor([1, 0]);"
+                    "m = tensor([True, False]); n = 2; e = zeros(0, 3)"));
 }
 
 }  // namespace
@@ -132,9 +137,7 @@ TEST_CASE("machine fuzz: random programs give values or typed errors") {
       REQUIRE_FALSE(result.type_name().empty());
       REQUIRE_FALSE(brief(result).empty());
       ++values;
-    } catch (const Error& e) {
-      REQUIRE(std::string(e.what()).find('^') != std::string::npos);
-    }
+    } catch (const Error& e) { REQUIRE(std::string(e.what()).find('^') != std::string::npos); }
     REQUIRE(m.stack().empty());
     REQUIRE(m.run(expr::compile("n = 1 + 1")).repr() == "2");
   }

@@ -22,7 +22,7 @@ TEST_CASE("timing: the interval of a median comes from the binomial distribution
   std::vector<double> values;
   for (int i = 1; i <= 15; ++i) values.push_back(i);
   const Interval i = median_interval(values, 0.99);
-  CHECK(i.low == 3);   // P(X <= 2) of 15 coins is 0.0037
+  CHECK(i.low == 3);  // P(X <= 2) of 15 coins is 0.0037
   CHECK(i.high == 13);
   CHECK(i.confidence == doctest::Approx(1 - 2 * (1 + 15 + 105) / 32768.0));
   CHECK(median_interval({1, 2, 3, 4, 5, 6, 7}, 0.99).confidence == 0);
@@ -42,7 +42,8 @@ TEST_CASE("timing: the verdict follows the interval, and blocks alternate their 
   const Comparison faster = compare_loops(side('a', 1e-3), side('b', 2e-3), 10, 20, 15);
   CHECK(faster.verdict == Verdict::Faster);
   CHECK(faster.ratio == doctest::Approx(0.5).epsilon(0.05));
-  CHECK(std::vector<char>(order.begin(), order.begin() + 4) == std::vector<char>{'a', 'b', 'b', 'a'});
+  CHECK(std::vector<char>(order.begin(), order.begin() + 4) ==
+        std::vector<char>{'a', 'b', 'b', 'a'});
   CHECK(compare_loops(side('a', 2e-3), side('b', 1e-3), 1, 1, 15).verdict == Verdict::Slower);
   CHECK(compare_loops(side('a', 1e-3), side('b', 1e-3), 1, 1, 15).verdict == Verdict::CannotTell);
   CHECK(compare_loops(side('a', 1e-3), side('b', 9e-3), 1, 1, 5).verdict == Verdict::CannotTell);

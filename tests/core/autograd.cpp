@@ -70,7 +70,8 @@ TEST_CASE("the small graph of the mission") {
 }
 
 TEST_CASE("broadcasting is undone in the gradient") {
-  const Tensor w = ones({3, 1}, kFloat64).requires_grad_(), v = ones({4}, kFloat64).requires_grad_();
+  const Tensor w = ones({3, 1}, kFloat64).requires_grad_(),
+               v = ones({4}, kFloat64).requires_grad_();
   (w * v).sum().backward();
   CHECK(w.grad().sizes() == IntArrayRef{3, 1});
   CHECK(v.grad().sizes() == IntArrayRef{4});
@@ -103,7 +104,10 @@ TEST_CASE("no graph is recorded where it is not wanted") {
     const Tensor y = x * x;
     CHECK(y.is_inference());
   }
-  const Tensor made = [] { const InferenceMode on; return ones({2}); }();
+  const Tensor made = [] {
+    const InferenceMode on;
+    return ones({2});
+  }();
   const Tensor w = ones({2}).requires_grad_();
   CHECK(mentions([&] { (made * w).sum(); }, "inference mode"));
 }
@@ -142,13 +146,17 @@ TEST_CASE("hooks see gradients and may replace them") {
 
   const Tensor y = x * 4;
   int calls = 0;
-  y.grad_fn()->register_hook([&](const autograd::variable_list& in, const autograd::variable_list& out) {
+  y.grad_fn()->register_hook(
+      [&](const autograd::variable_list& in, const autograd::variable_list& out) {
+        ++calls;
+        CHECK(item(out[0]) == 1);
+        CHECK(item(in[0]) == 4);
+        return autograd::variable_list();
+      });
+  y.grad_fn()->register_prehook([&](const autograd::variable_list&) {
     ++calls;
-    CHECK(item(out[0]) == 1);
-    CHECK(item(in[0]) == 4);
     return autograd::variable_list();
   });
-  y.grad_fn()->register_prehook([&](const autograd::variable_list&) { ++calls; return autograd::variable_list(); });
   y.backward();
   CHECK(calls == 2);
 }
@@ -156,7 +164,10 @@ TEST_CASE("hooks see gradients and may replace them") {
 TEST_CASE("a hook on a leaf sees the whole gradient once") {
   const Tensor x = leaf(2);
   int calls = 0;
-  x.register_hook([&](Tensor g) { ++calls; CHECK(item(g) == 7); });
+  x.register_hook([&](Tensor g) {
+    ++calls;
+    CHECK(item(g) == 7);
+  });
   (x * 3 + x * 4).backward();
   CHECK(calls == 1);
 }
@@ -215,7 +226,8 @@ TEST_CASE("in-place changes take part in the gradient") {
 }
 
 TEST_CASE("an in-place change of a view changes the history of its base and of other views") {
-  const Tensor x = ones({3}, kFloat64).requires_grad_(), w = full({}, 5.0, kFloat64).requires_grad_();
+  const Tensor x = ones({3}, kFloat64).requires_grad_(),
+               w = full({}, 5.0, kFloat64).requires_grad_();
   const Tensor base = x * 2;
   const Tensor other = base.slice(0, 0, 2);
   base[1].mul_(w);
@@ -254,7 +266,8 @@ TEST_CASE("a chain of 1,000,000 operations lives and dies in constant stack") {
     CHECK(item(w.grad()) == 1000001);
     Tensor z = w;
     for (int i = 0; i < 1000000; ++i) z = z * w;
-  }).join();
+  })
+      .join();
 }
 
 TEST_CASE("anomaly mode names the forward call of a bad gradient") {
@@ -270,8 +283,15 @@ TEST_CASE("saved-tensor hooks pack and unpack what backward needs") {
   int packed = 0, unpacked = 0;
   Tensor y;
   {
-    const autograd::SavedTensorsHooks hooks([&](const Tensor& t) -> std::any { ++packed; return t.to(kFloat32); },
-                                            [&](const std::any& a) { ++unpacked; return std::any_cast<Tensor>(a).to(kFloat64); });
+    const autograd::SavedTensorsHooks hooks(
+        [&](const Tensor& t) -> std::any {
+          ++packed;
+          return t.to(kFloat32);
+        },
+        [&](const std::any& a) {
+          ++unpacked;
+          return std::any_cast<Tensor>(a).to(kFloat64);
+        });
     y = (x * x).sum();
   }
   CHECK(packed == 2);
@@ -280,7 +300,8 @@ TEST_CASE("saved-tensor hooks pack and unpack what backward needs") {
   CHECK(x.grad()[0].item<double>() == 6);
 }
 
-TEST_CASE("checkpoint drops activations and gives the same gradients, bit for bit, with dropout too") {
+TEST_CASE(
+    "checkpoint drops activations and gives the same gradients, bit for bit, with dropout too") {
   const Tensor w = randn({16, 16}).requires_grad_(), x = randn({8, 16}).requires_grad_();
   const auto block = [&](const autograd::variable_list& in) {
     Tensor h = in[0];
@@ -303,7 +324,9 @@ TEST_CASE("checkpoint drops activations and gives the same gradients, bit for bi
 
 TEST_CASE("two threads may run backward at the same time, on shared leaves too") {
   const Tensor w = ones({100}, kFloat64).requires_grad_();
-  const auto work = [&] { for (int i = 0; i < 200; ++i) (w * 2).sum().backward(); };
+  const auto work = [&] {
+    for (int i = 0; i < 200; ++i) (w * 2).sum().backward();
+  };
   std::thread a(work), b(work);
   a.join();
   b.join();
@@ -312,13 +335,19 @@ TEST_CASE("two threads may run backward at the same time, on shared leaves too")
 
 TEST_CASE("gradcheck finds a wrong gradient") {
   struct Wrong : autograd::Function<Wrong> {
-    static Tensor forward(autograd::AutogradContext* ctx, Tensor x) { ctx->save_for_backward({x}); return x * x; }
-    static autograd::variable_list backward(autograd::AutogradContext* ctx, autograd::variable_list g) {
+    static Tensor forward(autograd::AutogradContext* ctx, Tensor x) {
+      ctx->save_for_backward({x});
+      return x * x;
+    }
+    static autograd::variable_list backward(autograd::AutogradContext* ctx,
+                                            autograd::variable_list g) {
       return {g[0] * ctx->get_saved_variables()[0]};  // should be twice that
     }
   };
   const Tensor x = full({2}, 3.0, kFloat64).requires_grad_();
-  const auto f = [](const autograd::variable_list& in) { return autograd::variable_list{Wrong::apply(in[0])}; };
+  const auto f = [](const autograd::variable_list& in) {
+    return autograd::variable_list{Wrong::apply(in[0])};
+  };
   CHECK(!autograd::gradcheck(f, {x}, 1e-6, 1e-5, 1e-3, false));
   CHECK(mentions([&] { autograd::gradcheck(f, {x}); }, "by backward and"));
 }
@@ -330,7 +359,8 @@ TEST_CASE("a custom function: saved values, constants, gradients of gradients") 
       ctx->saved_data["factor"] = factor;
       return x * x * factor;
     }
-    static autograd::variable_list backward(autograd::AutogradContext* ctx, autograd::variable_list g) {
+    static autograd::variable_list backward(autograd::AutogradContext* ctx,
+                                            autograd::variable_list g) {
       const double factor = std::any_cast<double>(ctx->saved_data["factor"]);
       return {g[0] * ctx->get_saved_variables()[0] * (2 * factor), Tensor()};
     }
@@ -340,7 +370,9 @@ TEST_CASE("a custom function: saved values, constants, gradients of gradients") 
   CHECK(y.grad_fn()->name() == "ScaledBackward");
   y.sum().backward({}, true);
   CHECK(x.grad()[0].item<double>() == 20);
-  const auto f = [](const autograd::variable_list& in) { return autograd::variable_list{Scaled::apply(in[0], 5.0)}; };
+  const auto f = [](const autograd::variable_list& in) {
+    return autograd::variable_list{Scaled::apply(in[0], 5.0)};
+  };
   CHECK(autograd::gradcheck(f, {x}));
   CHECK(autograd::gradgradcheck(f, {x}));
 }

@@ -1,4 +1,5 @@
-// Every allocation of a small training step fails in turn: a typed error, nothing lost, and the next step works.
+// Every allocation of a small training step fails in turn: a typed error, nothing lost, and the
+// next step works.
 #include <doctest/doctest.h>
 
 #include "base/allocator.h"

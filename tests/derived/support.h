@@ -32,8 +32,10 @@ inline Sample map_tensors(const Sample& s, const Map& f) {
 }
 
 inline void collect(const Value& v, Tensors& out) {
-  if (const Tensor* t = v.as<Tensor>()) { if (t->defined()) out.push_back(*t); }
-  else if (const Values* list = v.as<Values>()) for (const Value& e : *list) collect(e, out);
+  if (const Tensor* t = v.as<Tensor>()) {
+    if (t->defined()) out.push_back(*t);
+  } else if (const Values* list = v.as<Values>())
+    for (const Value& e : *list) collect(e, out);
 }
 
 inline Tensors tensors_of(const Sample& s) {
@@ -52,7 +54,8 @@ inline Tensors run(const Sample& s, bool in_place = false) {
 
 /// "add(float64[2, 3], float64[3], alpha=2)".
 inline std::string text(const Sample& s) {
-  std::string out = s.op->info->name + (s.op->info->overload.empty() ? "" : "." + s.op->info->overload) + "(";
+  std::string out =
+      s.op->info->name + (s.op->info->overload.empty() ? "" : "." + s.op->info->overload) + "(";
   for (size_t i = 0; i < s.args.size(); ++i) out += (i ? ", " : "") + s.args[i].repr();
   for (const NamedValue& v : s.kwargs) out += ", " + v.name + "=" + v.value.repr();
   return out + ")";
@@ -82,7 +85,8 @@ inline bool close(const Tensor& a, const Tensor& b, double rtol, double atol) {
   return true;
 }
 
-/// Whether two calls of the op with the same seed may be compared: creation of uninitialised memory may not.
+/// Whether two calls of the op with the same seed may be compared: creation of uninitialised memory
+/// may not.
 inline bool has_defined_values(const OpDef& op) { return !op.info->name.starts_with("empty"); }
 
 /// The sample's float64 inputs as leaves, and the call as a function of them.
@@ -94,12 +98,15 @@ struct Differentiable {
 inline Differentiable differentiable(const Sample& s) {
   Differentiable d;
   map_tensors(s, [&](const Tensor& t) {
-    if (t.dtype() == kFloat64 && !t.impl().wrapped_number) d.inputs.push_back(t.detach().clone().requires_grad_());
+    if (t.dtype() == kFloat64 && !t.impl().wrapped_number)
+      d.inputs.push_back(t.detach().clone().requires_grad_());
     return t;
   });
   d.f = [s](const autograd::variable_list& in) {
     size_t next = 0;
-    const Sample replaced = map_tensors(s, [&](const Tensor& t) { return t.dtype() == kFloat64 && !t.impl().wrapped_number ? in[next++] : t; });
+    const Sample replaced = map_tensors(s, [&](const Tensor& t) {
+      return t.dtype() == kFloat64 && !t.impl().wrapped_number ? in[next++] : t;
+    });
     return run(replaced);
   };
   return d;

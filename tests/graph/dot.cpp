@@ -14,8 +14,10 @@ using namespace pellucid;
 TEST_CASE("a picture has operations, shapes, names and saved tensors") {
   const Tensor x = ones({2, 3}).requires_grad_(), w = ones({3, 4}).requires_grad_();
   const Tensor y = relu(matmul(x, w)).sum();
-  const std::string dot = make_dot(y, {{"x", x}, {"w", w}}, {.rankdir = "LR", .show_saved = true}).source();
-  for (const char* part : {"rankdir=LR", "relu", "sum", "label=\"x\\n(2, 3) float32\"", "label=\"w\\n(3, 4) float32\"", "(2, 4)", "48 B"}) {
+  const std::string dot =
+      make_dot(y, {{"x", x}, {"w", w}}, {.rankdir = "LR", .show_saved = true}).source();
+  for (const char* part : {"rankdir=LR", "relu", "sum", "label=\"x\\n(2, 3) float32\"",
+                           "label=\"w\\n(3, 4) float32\"", "(2, 4)", "48 B"}) {
     INFO(part);
     INFO(dot);
     CHECK(dot.find(part) != std::string::npos);

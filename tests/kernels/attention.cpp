@@ -34,8 +34,7 @@ struct Case {
   bool positions_outside = true;  // [B, T, H, D] in memory, seen as [B, H, T, D]
 };
 
-template <class T>
-std::vector<T> random_values(int64_t n, uint32_t seed) {
+template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<T> v(static_cast<size_t>(n));
   for (T& x : v) x = static_cast<T>(static_cast<int>(generator() % 2001) - 1000) / T(500);
@@ -48,8 +47,7 @@ HeadStrides strides(const Case& c, int64_t heads, int64_t positions, int64_t wid
 }
 
 /// Inputs, outputs and the mask of a case.
-template <class T>
-struct Data {
+template <class T> struct Data {
   explicit Data(const Case& c) : c(c), s(c.shape) {
     q = random_values<T>(s.B * s.H * s.T * s.D, 1),
     k = random_values<T>(s.B * s.Hkv * s.S * s.D, 2);
@@ -110,8 +108,7 @@ struct Reference {
 };
 
 /// The formula, one query at a time.
-template <class T>
-Reference reference(const Data<T>& d) {
+template <class T> Reference reference(const Data<T>& d) {
   const AttentionShape& s = d.s;
   Reference r{std::vector<double>(d.out.size()), std::vector<double>(d.lse.size()),
               std::vector<double>(d.q.size()), std::vector<double>(d.k.size()),
@@ -169,8 +166,7 @@ Reference reference(const Data<T>& d) {
   return r;
 }
 
-template <class T>
-double error(const std::vector<T>& a, const std::vector<double>& b) {
+template <class T> double error(const std::vector<T>& a, const std::vector<double>& b) {
   double scale = 1, worst = 0;
   for (const double v : b)
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
@@ -209,8 +205,7 @@ const Case kCases[] = {
     {.shape = {.B = 0, .H = 2, .Hkv = 2, .T = 3, .S = 3, .D = 8, .Dv = 8}},
 };
 
-template <class T>
-void check_all(double tolerance) {
+template <class T> void check_all(double tolerance) {
   for (const Case& c : kCases) {
     INFO("case ", &c - kCases);
     Data<T> one(c), two(c), four(c);

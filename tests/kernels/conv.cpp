@@ -22,8 +22,7 @@ struct Threads {
   int before;
 };
 
-template <class T>
-std::vector<T> random_values(int64_t n, uint32_t seed) {
+template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<T> v(static_cast<size_t>(n));
   for (T& x : v) x = static_cast<T>(static_cast<int>(generator() % 2001) - 1000) / T(1000);
@@ -31,8 +30,7 @@ std::vector<T> random_values(int64_t n, uint32_t seed) {
 }
 
 /// Calls f(index in x, in w, in y) for each product of the defining sum.
-template <class F>
-void for_each_product(const ConvShape& s, F f) {
+template <class F> void for_each_product(const ConvShape& s, F f) {
   const int64_t cg = s.C / s.groups, og = s.O / s.groups;
   for (int64_t n = 0; n < s.N; ++n)
     for (int64_t i = 0; i < s.OH(); ++i)
@@ -67,8 +65,7 @@ Results reference(const ConvShape& s, const std::vector<double>& x, const std::v
   return r;
 }
 
-template <class T>
-struct Computed {
+template <class T> struct Computed {
   std::vector<T> y, dx, dw, dbias;
   bool operator==(const Computed&) const = default;
 };
@@ -87,8 +84,7 @@ Computed<T> compute(const ConvShape& s, const std::vector<T>& x, const std::vect
 }
 
 /// The largest error, as a part of the largest value; NaN counts as infinite.
-template <class T>
-double error(const std::vector<T>& a, const std::vector<double>& b) {
+template <class T> double error(const std::vector<T>& a, const std::vector<double>& b) {
   double scale = 1, worst = 0;
   for (const double v : b) scale = std::max(scale, std::abs(v));
   for (size_t i = 0; i < a.size(); ++i) {
@@ -164,8 +160,7 @@ std::vector<ConvShape> shapes() {
   return all;
 }
 
-template <class T>
-void check_all(double tolerance) {
+template <class T> void check_all(double tolerance) {
   for (const ConvShape& s : shapes()) {
     INFO("N ", s.N, " C ", s.C, " H ", s.H, " W ", s.W, " O ", s.O, " K ", s.KH, "x", s.KW,
          " stride ", s.stride_h, ",", s.stride_w, " pad ", s.pad_h, ",", s.pad_w, " dilation ",

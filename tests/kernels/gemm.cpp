@@ -29,8 +29,7 @@ struct Threads {
 enum class Layout { Rows, Columns, PaddedRows, Strided, Reversed };
 
 /// A matrix of the given layout inside a larger block of memory.
-template <class T>
-struct Matrix {
+template <class T> struct Matrix {
   Matrix(int64_t m, int64_t n, Layout layout, uint32_t seed) : rows(m), columns(n) {
     switch (layout) {
       case Layout::Rows:
@@ -123,8 +122,7 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, flo
   }
 }
 
-template <class T>
-void check_sizes(double tolerance) {
+template <class T> void check_sizes(double tolerance) {
   const int64_t sizes[][3] = {{1, 1, 1},     {2, 3, 4},      {14, 32, 8},   {15, 33, 9},
                               {13, 16, 300}, {1, 50, 40},    {50, 1, 40},   {1, 1, 500},
                               {28, 64, 1},   {5, 0, 3},      {0, 4, 3},     {6, 7, 0},

@@ -1,4 +1,5 @@
-// Reading and writing by index against plain loops; duplicates must give the same bits for any number of threads.
+// Reading and writing by index against plain loops; duplicates must give the same bits for any
+// number of threads.
 #include "kernels/index.h"
 
 #include <algorithm>
@@ -11,12 +12,14 @@ using namespace pellucid::test;
 
 namespace {
 
-std::vector<int64_t> random_index(int64_t n, int64_t limit, uint64_t seed) { return random_vector<int64_t>(n, seed, 0, static_cast<double>(limit)); }
+std::vector<int64_t> random_index(int64_t n, int64_t limit, uint64_t seed) {
+  return random_vector<int64_t>(n, seed, 0, static_cast<double>(limit));
+}
 
-template <class T>
-T& at(std::vector<T>& v, int64_t i) { return v[static_cast<size_t>(i)]; }
-template <class T>
-const T& at(const std::vector<T>& v, int64_t i) { return v[static_cast<size_t>(i)]; }
+template <class T> T& at(std::vector<T>& v, int64_t i) { return v[static_cast<size_t>(i)]; }
+template <class T> const T& at(const std::vector<T>& v, int64_t i) {
+  return v[static_cast<size_t>(i)];
+}
 
 }  // namespace
 
@@ -41,7 +44,12 @@ TEST_CASE("gather and scatter along each dim of [6, 50, 40]") {
     const int64_t n = sizes[0] * sizes[1] * sizes[2];
     const auto index = random_index(n, at(self_sizes, dim), 2);
     const auto source = random_vector<float>(n, 3);
-    const GatherArgs args{.sizes = sizes, .dim = dim, .index = index.data(), .index_strides = strides, .self_strides = self_strides, .other_strides = strides};
+    const GatherArgs args{.sizes = sizes,
+                          .dim = dim,
+                          .index = index.data(),
+                          .index_strides = strides,
+                          .self_strides = self_strides,
+                          .other_strides = strides};
     const auto target = [&](int64_t i) {
       int64_t p[3] = {i / strides[0], i / strides[1] % sizes[1], i % sizes[2]};
       p[dim] = at(index, i);
@@ -49,16 +57,35 @@ TEST_CASE("gather and scatter along each dim of [6, 50, 40]") {
     };
     auto set = self, added = self;
     std::vector<float> want(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) at(want, i) = at(self, target(i)), at(set, target(i)) = at(source, i), at(added, target(i)) += at(source, i);
-    CHECK(at_every_level([&] { std::vector<float> out(want.size()); gather(4, args, self.data(), out.data()); return out; }) == want);
-    CHECK(at_every_level([&] { auto out = self; scatter(4, args, out.data(), source.data()); return out; }) == set);
-    CHECK(at_every_level([&] { auto out = self; scatter_add(kFloat32, args, out.data(), source.data()); return out; }) == added);
+    for (int64_t i = 0; i < n; ++i)
+      at(want, i) = at(self, target(i)), at(set, target(i)) = at(source, i),
+               at(added, target(i)) += at(source, i);
+    CHECK(at_every_level([&] {
+            std::vector<float> out(want.size());
+            gather(4, args, self.data(), out.data());
+            return out;
+          }) == want);
+    CHECK(at_every_level([&] {
+            auto out = self;
+            scatter(4, args, out.data(), source.data());
+            return out;
+          }) == set);
+    CHECK(at_every_level([&] {
+            auto out = self;
+            scatter_add(kFloat32, args, out.data(), source.data());
+            return out;
+          }) == added);
   }
 }
 
 TEST_CASE("scatter_add: integers wrap, bool is or, one value for all") {
   const std::vector<int64_t> index = {1, 1, 0, 1}, size = {4}, one = {1}, zero = {0};
-  const GatherArgs args{.sizes = size, .dim = 0, .index = index.data(), .index_strides = one, .self_strides = one, .other_strides = zero};
+  const GatherArgs args{.sizes = size,
+                        .dim = 0,
+                        .index = index.data(),
+                        .index_strides = one,
+                        .self_strides = one,
+                        .other_strides = zero};
   std::vector<int8_t> bytes = {1, 2};
   const int8_t hundred = 100;
   scatter_add(kInt8, args, bytes.data(), &hundred);
@@ -71,21 +98,33 @@ TEST_CASE("scatter_add: integers wrap, bool is or, one value for all") {
 }
 
 TEST_CASE("index_select and index_add") {
-  for (const auto& [outer, limit, inner, n] : std::vector<std::array<int64_t, 4>>{{1, 10, 300, 500}, {3, 7, 1, 20}, {2, 5, 9, 0}, {4, 3, 600, 11}}) {
+  for (const auto& [outer, limit, inner, n] : std::vector<std::array<int64_t, 4>>{
+           {1, 10, 300, 500}, {3, 7, 1, 20}, {2, 5, 9, 0}, {4, 3, 600, 11}}) {
     INFO("outer " << outer << " limit " << limit << " inner " << inner << " n " << n);
-    const auto in = random_vector<double>(outer * limit * inner, 4), source = random_vector<double>(outer * n * inner, 5);
+    const auto in = random_vector<double>(outer * limit * inner, 4),
+               source = random_vector<double>(outer * n * inner, 5);
     const auto index = random_index(n, limit, 6);
     std::vector<double> want(source.size());
     auto added = in;
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t i = 0; i < n; ++i)
         for (int64_t c = 0; c < inner; ++c) {
-          const int64_t self = (o * limit + at(index, i)) * inner + c, other = (o * n + i) * inner + c;
+          const int64_t self = (o * limit + at(index, i)) * inner + c,
+                        other = (o * n + i) * inner + c;
           at(want, other) = at(in, self);
           at(added, self) += 0.5 * at(source, other);
         }
-    CHECK(at_every_level([&] { std::vector<double> out(want.size()); index_select(8, in.data(), outer, limit, inner, index.data(), n, out.data()); return out; }) == want);
-    CHECK(at_every_level([&] { auto out = in; index_add(kFloat64, out.data(), outer, limit, inner, index.data(), n, source.data(), 0.5); return out; }) == added);
+    CHECK(at_every_level([&] {
+            std::vector<double> out(want.size());
+            index_select(8, in.data(), outer, limit, inner, index.data(), n, out.data());
+            return out;
+          }) == want);
+    CHECK(at_every_level([&] {
+            auto out = in;
+            index_add(kFloat64, out.data(), outer, limit, inner, index.data(), n, source.data(),
+                      0.5);
+            return out;
+          }) == added);
   }
 }
 
@@ -95,12 +134,14 @@ TEST_CASE("embedding_backward: sums in order, padding stays zero") {
   const auto index = random_index(n, limit, 8);
   std::vector<float> want(static_cast<size_t>(limit * inner));
   for (int64_t i = 0; i < n; ++i)
-    for (int64_t c = 0; c < inner && at(index, i) != padding; ++c) at(want, at(index, i) * inner + c) += at(dy, i * inner + c);
+    for (int64_t c = 0; c < inner && at(index, i) != padding; ++c)
+      at(want, at(index, i) * inner + c) += at(dy, i * inner + c);
   CHECK(at_every_level([&] {
-    std::vector<float> out(want.size(), 42);
-    embedding_backward(kFloat32, dy.data(), index.data(), n, limit, inner, padding, out.data());
-    return out;
-  }) == want);
+          std::vector<float> out(want.size(), 42);
+          embedding_backward(kFloat32, dy.data(), index.data(), n, limit, inner, padding,
+                             out.data());
+          return out;
+        }) == want);
   // In bfloat16 a running sum of ones would stop at 256; the sum is kept in float32.
   const std::vector<BFloat16> ones(1000, BFloat16(1));
   const std::vector<int64_t> zeros(1000, 0);
@@ -112,13 +153,21 @@ TEST_CASE("embedding_backward: sums in order, padding stays zero") {
 TEST_CASE("advanced indexing: offsets, get, put and accumulate") {
   // x[:, a, :, b] of x [3, 5, 4, 6] with a [7, 1] and b [2]: the result is [7, 2, 3, 4].
   const auto x = random_vector<float>(360, 9);
-  const std::vector<int64_t> a = {0, -1, 4, -5, 2, 2, 1}, b = {5, -6}, common = {7, 2}, a_strides = {1, 0}, b_strides = {0, 1};
+  const std::vector<int64_t> a = {0, -1, 4, -5, 2, 2, 1}, b = {5, -6}, common = {7, 2},
+                             a_strides = {1, 0}, b_strides = {0, 1};
   const IndexTensor tensors[2] = {{a.data(), a_strides, 5, 24}, {b.data(), b_strides, 6, 1}};
   std::vector<int64_t> offsets(14);
   CHECK(index_offsets(tensors, common, offsets.data()).tensor == -1);
   const std::vector<int64_t> inner_sizes = {3, 4}, inner_self = {120, 6}, inner_other = {4, 1};
-  const IndexArgs args{.outer_sizes = {}, .outer_self = {}, .outer_other = {}, .offsets = offsets.data(), .n = 14, .other_stride = 12,
-                       .inner_sizes = inner_sizes, .inner_self = inner_self, .inner_other = inner_other};
+  const IndexArgs args{.outer_sizes = {},
+                       .outer_self = {},
+                       .outer_other = {},
+                       .offsets = offsets.data(),
+                       .n = 14,
+                       .other_stride = 12,
+                       .inner_sizes = inner_sizes,
+                       .inner_self = inner_self,
+                       .inner_other = inner_other};
   const auto values = random_vector<float>(168, 10);
   std::vector<float> want(168);
   auto put = x, added = x;
@@ -127,9 +176,21 @@ TEST_CASE("advanced indexing: offsets, get, put and accumulate") {
     const int64_t self = r * 120 + (at(a, p) + 5) % 5 * 24 + s * 6 + (at(b, q) + 6) % 6;
     at(want, i) = at(x, self), at(put, self) = at(values, i), at(added, self) += at(values, i);
   }
-  CHECK(at_every_level([&] { std::vector<float> out(168); index_get(4, args, x.data(), out.data()); return out; }) == want);
-  CHECK(at_every_level([&] { auto out = x; index_put(4, args, out.data(), values.data()); return out; }) == put);
-  CHECK(at_every_level([&] { auto out = x; index_put_add(kFloat32, args, out.data(), values.data()); return out; }) == added);
+  CHECK(at_every_level([&] {
+          std::vector<float> out(168);
+          index_get(4, args, x.data(), out.data());
+          return out;
+        }) == want);
+  CHECK(at_every_level([&] {
+          auto out = x;
+          index_put(4, args, out.data(), values.data());
+          return out;
+        }) == put);
+  CHECK(at_every_level([&] {
+          auto out = x;
+          index_put_add(kFloat32, args, out.data(), values.data());
+          return out;
+        }) == added);
 
   const std::vector<int64_t> bad = {5, 6};
   const IndexTensor wrong[2] = {tensors[0], {bad.data(), b_strides, 6, 1}};
@@ -143,12 +204,28 @@ TEST_CASE("advanced indexing: many repeated positions keep their order for any n
   const int64_t n = 100000;
   const auto offsets = random_index(n, 50, 11);
   const auto values = random_vector<float>(n, 12);
-  const IndexArgs args{.outer_sizes = {}, .outer_self = {}, .outer_other = {}, .offsets = offsets.data(), .n = n, .other_stride = 1,
-                       .inner_sizes = {}, .inner_self = {}, .inner_other = {}};
+  const IndexArgs args{.outer_sizes = {},
+                       .outer_self = {},
+                       .outer_other = {},
+                       .offsets = offsets.data(),
+                       .n = n,
+                       .other_stride = 1,
+                       .inner_sizes = {},
+                       .inner_self = {},
+                       .inner_other = {}};
   std::vector<float> put(50), added(50);
-  for (int64_t i = 0; i < n; ++i) at(put, at(offsets, i)) = at(values, i), at(added, at(offsets, i)) += at(values, i);
-  CHECK(at_every_level([&] { std::vector<float> out(50); index_put(4, args, out.data(), values.data()); return out; }) == put);
-  CHECK(at_every_level([&] { std::vector<float> out(50); index_put_add(kFloat32, args, out.data(), values.data()); return out; }) == added);
+  for (int64_t i = 0; i < n; ++i)
+    at(put, at(offsets, i)) = at(values, i), at(added, at(offsets, i)) += at(values, i);
+  CHECK(at_every_level([&] {
+          std::vector<float> out(50);
+          index_put(4, args, out.data(), values.data());
+          return out;
+        }) == put);
+  CHECK(at_every_level([&] {
+          std::vector<float> out(50);
+          index_put_add(kFloat32, args, out.data(), values.data());
+          return out;
+        }) == added);
 }
 
 TEST_CASE("one_hot, tril and triu") {
@@ -158,7 +235,8 @@ TEST_CASE("one_hot, tril and triu") {
   CHECK(hot == std::vector<int64_t>{0, 0, 1, 1, 0, 0});
   const auto x = random_vector<float>(2 * 4 * 5, 13, 1, 2);
   for (const bool lower : {true, false})
-    for (const int64_t diagonal : {int64_t{-100}, int64_t{-2}, int64_t{0}, int64_t{1}, int64_t{100}, INT64_MIN, INT64_MAX}) {
+    for (const int64_t diagonal :
+         {int64_t{-100}, int64_t{-2}, int64_t{0}, int64_t{1}, int64_t{100}, INT64_MIN, INT64_MAX}) {
       INFO("lower " << lower << " diagonal " << diagonal);
       std::vector<float> got(x.size()), in_place = x;
       tril_triu(4, x.data(), 2, 4, 5, diagonal, lower, got.data());

@@ -21,8 +21,7 @@ namespace {
 using Real80 = long double;
 
 /// Distance in units of the last place of T at `want`; infinite for a wrong kind of result.
-template <class T>
-double ulps(T got, Real80 want) {
+template <class T> double ulps(T got, Real80 want) {
   const T rounded = static_cast<T>(want);
   if (std::isnan(rounded) || std::isnan(got))
     return std::isnan(rounded) && std::isnan(got) ? 0 : INFINITY;
@@ -37,8 +36,7 @@ double ulps(T got, Real80 want) {
 }
 
 /// Bit patterns spread over the whole type, values of ordinary size, and the special ones.
-template <class T>
-std::vector<T> arguments() {
+template <class T> std::vector<T> arguments() {
   using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   std::vector<T> a;
   const U step = sizeof(T) == 4 ? U(64849) : U(0x000123456789abcdull);
@@ -127,30 +125,26 @@ Real80 softplus80(Real80 x) {
   return std::isnan(x) ? x : std::fmax(x, Real80(0)) + std::log1p(std::exp(-std::fabs(x)));
 }
 
-#define UNARY(Name, expression) \
-  struct Name {                 \
-    template <class V>          \
-    V value(V x) const {        \
-      return expression;        \
-    }                           \
+#define UNARY(Name, expression)                                  \
+  struct Name {                                                  \
+    template <class V> V value(V x) const { return expression; } \
   };
-#define UNARY_LIBM(Name, expression)        \
-  struct Name {                             \
-    static constexpr bool kUsesLibm = true; \
-    template <class V>                      \
-    V value(V x) const {                    \
-      return expression;                    \
-    }                                       \
+#define UNARY_LIBM(Name, expression)                             \
+  struct Name {                                                  \
+    static constexpr bool kUsesLibm = true;                      \
+    template <class V> V value(V x) const { return expression; } \
   };
 UNARY(Exp, exp(x))
 UNARY(Exp2, exp2(x))
-UNARY(Expm1, expm1(x)) UNARY(Log, log(x)) UNARY(Log2, log2(x)) UNARY(Log10, log10(x))
-    UNARY(Log1p, log1p(x)) UNARY_LIBM(Sin, sin(x)) UNARY_LIBM(Cos, cos(x)) UNARY_LIBM(Tan, tan(x))
-        UNARY(Asin, asin(x)) UNARY(Acos, acos(x)) UNARY(Atan, atan(x)) UNARY(Sinh, sinh(x))
-            UNARY(Cosh, cosh(x)) UNARY(Tanh, tanh(x)) UNARY(Erf, erf(x)) UNARY(Erfc, erfc(x))
-                UNARY(Sigmoid, sigmoid(x)) UNARY(Softplus, softplus(x)) UNARY(Sqrt, sqrt(x))
-                    UNARY(Rsqrt, rsqrt(x)) UNARY(Reciprocal, reciprocal(x)) UNARY(Floor, floor(x))
-                        UNARY(Ceil, ceil(x)) UNARY(Trunc, trunc(x)) UNARY(Round, round(x))
+UNARY(Expm1, expm1(x))
+UNARY(Log, log(x))
+UNARY(Log2, log2(x)) UNARY(Log10, log10(x)) UNARY(Log1p, log1p(x)) UNARY_LIBM(Sin, sin(x))
+    UNARY_LIBM(Cos, cos(x)) UNARY_LIBM(Tan, tan(x)) UNARY(Asin, asin(x)) UNARY(Acos, acos(x))
+        UNARY(Atan, atan(x)) UNARY(Sinh, sinh(x)) UNARY(Cosh, cosh(x)) UNARY(Tanh, tanh(x))
+            UNARY(Erf, erf(x)) UNARY(Erfc, erfc(x)) UNARY(Sigmoid, sigmoid(x))
+                UNARY(Softplus, softplus(x)) UNARY(Sqrt, sqrt(x)) UNARY(Rsqrt, rsqrt(x))
+                    UNARY(Reciprocal, reciprocal(x)) UNARY(Floor, floor(x)) UNARY(Ceil, ceil(x))
+                        UNARY(Trunc, trunc(x)) UNARY(Round, round(x))
 #define ACCURATE(Name, bound, ...)                        \
   do {                                                    \
     check_unary<Name, float>(#Name, bound, __VA_ARGS__);  \
@@ -197,18 +191,16 @@ TEST_CASE("maths: erf, roots and rounding") {
   ACCURATE(Round, 0, [](Real80 x) { return std::nearbyint(x); });
 }
 
-#define BINARY(Name, libm, expression)      \
-  struct Name {                             \
-    static constexpr bool kUsesLibm = libm; \
-    template <class V>                      \
-    V value(V x, V y) const {               \
-      return expression;                    \
-    }                                       \
+#define BINARY(Name, libm, expression)                                \
+  struct Name {                                                       \
+    static constexpr bool kUsesLibm = libm;                           \
+    template <class V> V value(V x, V y) const { return expression; } \
   };
 BINARY(Pow, false, pow(x, y))
 BINARY(Atan2, false, atan2(x, y))
-BINARY(Hypot, false, hypot(x, y)) BINARY(Fmod, true, fmod(x, y))
-    BINARY(Remainder, true, remainder(x, y)) BINARY(FloorDiv, true, floor_div(x, y))
+BINARY(Hypot, false, hypot(x, y))
+BINARY(Fmod, true, fmod(x, y))
+BINARY(Remainder, true, remainder(x, y)) BINARY(FloorDiv, true, floor_div(x, y))
 
     /// Every pair of special values, and random pairs of ordinary and extreme size.
     template <class T>

@@ -22,45 +22,24 @@ namespace {
 
 struct AddTwice {
   double factor;
-  template <class V>
-  V value(V a, V b) const {
-    return a + V(factor) * b;
-  }
+  template <class V> V value(V a, V b) const { return a + V(factor) * b; }
 };
 struct Less {
-  template <class V>
-  auto value(V a, V b) const {
-    return a < b;
-  }
+  template <class V> auto value(V a, V b) const { return a < b; }
 };
 struct Where {
-  template <class M, class V>
-  V value(M m, V a, V b) const {
-    return select(m, a, b);
-  }
+  template <class M, class V> V value(M m, V a, V b) const { return select(m, a, b); }
 };
 struct Square {
-  template <class V>
-  V value(V x) const {
-    return x * x;
-  }
-  template <class V>
-  V grad(V g, V x) const {
-    return V(2) * g * x;
-  }
+  template <class V> V value(V x) const { return x * x; }
+  template <class V> V grad(V g, V x) const { return V(2) * g * x; }
 };
 struct Sine {
   static constexpr bool kUsesLibm = true;
-  template <class V>
-  V value(V x) const {
-    return sin(x);
-  }
+  template <class V> V value(V x) const { return sin(x); }
 };
 struct Wrap {
-  template <class V>
-  V value(V a, V b) const {
-    return a * b + a - b;
-  }
+  template <class V> V value(V a, V b) const { return a * b + a - b; }
 };
 
 using Random = std::mt19937;
@@ -120,8 +99,7 @@ std::vector<int64_t> random_shape(Random& r) {
 }
 
 /// Calls f(index) for every index of the shape.
-template <class F>
-void for_each_index(const std::vector<int64_t>& shape, F f) {
+template <class F> void for_each_index(const std::vector<int64_t>& shape, F f) {
   std::vector<int64_t> index(shape.size());
   for (int64_t n : shape)
     if (n == 0) return;

@@ -22,8 +22,7 @@ struct Threads {
 };
 
 /// Few distinct values, so that windows have ties.
-template <class T>
-std::vector<T> random_values(int64_t n, uint32_t seed) {
+template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {
   std::mt19937 generator(seed);
   std::vector<T> v(static_cast<size_t>(n));
   for (T& x : v) x = static_cast<T>(static_cast<int>(generator() % 21) - 10) / T(4);
@@ -113,8 +112,7 @@ Expected expected(const Rule& r, PoolLayout layout, bool maximum, const AverageO
   return e;
 }
 
-template <class T>
-struct Computed {
+template <class T> struct Computed {
   std::vector<T> y, dx;
   std::vector<int64_t> indices;
   bool operator==(const Computed&) const = default;

@@ -1,5 +1,5 @@
-// What the tests of reductions and their relatives share: running a kernel at every ISA level and with
-// several thread counts, comparing bits, and random arrays.
+// What the tests of reductions and their relatives share: running a kernel at every ISA level and
+// with several thread counts, comparing bits, and random arrays.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -30,22 +30,26 @@ class ThreadsGuard {
   int previous_;
 };
 
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+template <class T> bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// run() at one thread, then at 2 (and at the last level 4): each result must have the bits of the first. At every ISA level;
-/// `across` also compares the levels. Returns the result at the last level.
-template <class Run>
-auto at_every_level(const Run& run, bool across = true) {
+/// run() at one thread, then at 2 (and at the last level 4): each result must have the bits of the
+/// first. At every ISA level; `across` also compares the levels. Returns the result at the last
+/// level.
+template <class Run> auto at_every_level(const Run& run, bool across = true) {
   decltype(run()) first{};
   bool have_first = false;
   for (const Isa level : available_isas()) {
     const IsaGuard isa_guard(level);
-    auto result = [&] { const ThreadsGuard one(1); return run(); }();
+    auto result = [&] {
+      const ThreadsGuard one(1);
+      return run();
+    }();
     for (const int threads : {2, 4}) {
-      if (threads == 4 && level != available_isas().back()) continue;  // more threads than cores wait long for each other
+      if (threads == 4 && level != available_isas().back())
+        continue;  // more threads than cores wait long for each other
       const ThreadsGuard guard(threads);
       INFO("level " << isa_name(level) << ", threads " << threads);
       CHECK(same_bits(run(), result));

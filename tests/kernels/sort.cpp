@@ -13,14 +13,12 @@ using namespace pellucid::test;
 namespace {
 
 /// a < b with NaN largest.
-template <class T>
-bool less(T a, T b) {
+template <class T> bool less(T a, T b) {
   const auto x = static_cast<long double>(a), y = static_cast<long double>(b);
   return std::isnan(x) ? false : std::isnan(y) ? true : x < y;
 }
 
-template <class T>
-std::vector<int64_t> order(const std::vector<T>& line, bool descending) {
+template <class T> std::vector<int64_t> order(const std::vector<T>& line, bool descending) {
   std::vector<int64_t> index(line.size());
   std::iota(index.begin(), index.end(), 0);
   std::stable_sort(index.begin(), index.end(), [&](int64_t a, int64_t b) {
@@ -30,8 +28,7 @@ std::vector<int64_t> order(const std::vector<T>& line, bool descending) {
   return index;
 }
 
-template <class T>
-void check(int64_t rows, int64_t n, std::vector<T> x) {
+template <class T> void check(int64_t rows, int64_t n, std::vector<T> x) {
   INFO("rows " << rows << " n " << n << " element size " << sizeof(T));
   // Lines are the columns of a [n, rows] array, so that they are strided.
   const std::vector<int64_t> sizes = {n, rows}, strides = {rows, 1};
@@ -39,15 +36,29 @@ void check(int64_t rows, int64_t n, std::vector<T> x) {
     std::vector<T> values(x.size());
     const auto indices = at_every_level([&] {
       std::vector<int64_t> out(x.size());
-      sort({.type = dtype_of<T>, .in = x.data(), .values = values.data(), .indices = out.data(), .sizes = sizes, .in_strides = strides,
-            .out_strides = strides, .dim = 0}, descending);
+      sort({.type = dtype_of<T>,
+            .in = x.data(),
+            .values = values.data(),
+            .indices = out.data(),
+            .sizes = sizes,
+            .in_strides = strides,
+            .out_strides = strides,
+            .dim = 0},
+           descending);
       return out;
     });
     const int64_t k = std::min<int64_t>(n, 5);
     std::vector<T> top(static_cast<size_t>(k * rows));
     std::vector<int64_t> top_indices(top.size());
-    topk({.type = dtype_of<T>, .in = x.data(), .values = top.data(), .indices = top_indices.data(), .sizes = sizes, .in_strides = strides,
-          .out_strides = strides, .dim = 0}, k, descending);
+    topk({.type = dtype_of<T>,
+          .in = x.data(),
+          .values = top.data(),
+          .indices = top_indices.data(),
+          .sizes = sizes,
+          .in_strides = strides,
+          .out_strides = strides,
+          .dim = 0},
+         k, descending);
     for (int64_t r = 0; r < rows; ++r) {
       std::vector<T> line;
       for (int64_t i = 0; i < n; ++i) line.push_back(x[static_cast<size_t>(i * rows + r)]);
@@ -67,7 +78,8 @@ void check(int64_t rows, int64_t n, std::vector<T> x) {
 }  // namespace
 
 TEST_CASE("sort and topk: every dtype, short and long lines, ties") {
-  for (const auto& [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 10}, {2, 1500}, {1, 5000}}) {
+  for (const auto& [rows, n] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 10}, {2, 1500}, {1, 5000}}) {
     check<float>(rows, n, random_vector<float>(rows * n, 1));
     check<double>(rows, n, random_vector<double>(rows * n, 2));
     check<int64_t>(rows, n, random_vector<int64_t>(rows * n, 3, -1e18, 1e18));
@@ -81,7 +93,8 @@ TEST_CASE("sort: NaN is largest, zeros of both signs are equal, infinities have 
   for (const int64_t n : {12, 2000}) {
     auto x = random_vector<float>(n, 7);
     x[1] = x[7] = static_cast<float>(kNan), x[2] = -0.0f, x[3] = 0.0f, x[4] = -0.0f;
-    x[5] = static_cast<float>(kInf), x[6] = static_cast<float>(-kInf), x[8] = -static_cast<float>(kNan);
+    x[5] = static_cast<float>(kInf), x[6] = static_cast<float>(-kInf),
+    x[8] = -static_cast<float>(kNan);
     check<float>(1, n, x);
     check<double>(1, n, std::vector<double>(x.begin(), x.end()));
   }
@@ -92,8 +105,14 @@ TEST_CASE("kthvalue and median") {
   const std::vector<int64_t> sizes = {2, 5}, strides = {5, 1}, out_strides = {1, 1};
   std::vector<float> values(2);
   std::vector<int64_t> indices(2);
-  const SortArgs args{.type = kFloat32, .in = x.data(), .values = values.data(), .indices = indices.data(), .sizes = sizes, .in_strides = strides,
-                      .out_strides = out_strides, .dim = 1};
+  const SortArgs args{.type = kFloat32,
+                      .in = x.data(),
+                      .values = values.data(),
+                      .indices = indices.data(),
+                      .sizes = sizes,
+                      .in_strides = strides,
+                      .out_strides = out_strides,
+                      .dim = 1};
   kthvalue(args, 2, false);
   CHECK(values == std::vector<float>{3, 8});
   CHECK(indices == std::vector<int64_t>{4, 2});
@@ -149,10 +168,11 @@ TEST_CASE("nonzero and masked_select on strided arrays") {
     });
     CHECK(got == want);
     CHECK(at_every_level([&] {
-      std::vector<float> out(chosen.size());
-      masked_select(4, x.data(), strides, reinterpret_cast<const bool*>(mask.data()), strides, sizes, out.data());
-      return out;
-    }) == chosen);
+            std::vector<float> out(chosen.size());
+            masked_select(4, x.data(), strides, reinterpret_cast<const bool*>(mask.data()), strides,
+                          sizes, out.data());
+            return out;
+          }) == chosen);
   }
   const float one = 1;
   CHECK(count_nonzero(kFloat32, &one, {}, {}) == 1);

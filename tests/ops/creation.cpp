@@ -1,4 +1,5 @@
-// Creation: values, dtypes as libtorch deduces them, memory of the program, and random numbers that seeds decide.
+// Creation: values, dtypes as libtorch deduces them, memory of the program, and random numbers that
+// seeds decide.
 #include <doctest/doctest.h>
 
 #include "pellucid/parallel.h"
@@ -28,7 +29,8 @@ TEST_CASE("creation: tensor takes nested braces") {
   const Tensor t = tensor({{{{1, 2}, {3, 4}}}, {{{5, 6}, {7, 8}}}});
   CHECK(t.sizes() == IntArrayRef({2, 1, 2, 2}));
   CHECK(equal(t.view({-1}), arange(1, 9)));
-  CHECK(tensor({std::vector<float>{1, 2}, std::vector<float>{3, 4}}).sizes() == IntArrayRef({2, 2}));
+  CHECK(tensor({std::vector<float>{1, 2}, std::vector<float>{3, 4}}).sizes() ==
+        IntArrayRef({2, 2}));
   CHECK_THROWS_AS(tensor({{1, 2}, {3}}), ShapeError);
   CHECK_THROWS_AS(tensor({1, 2.5}), TypeError);
 }
@@ -65,7 +67,8 @@ TEST_CASE("creation: arange's dtypes and ends") {
   CHECK(arange(0, 1, 0.1).numel() == 10);
   CHECK(arange(0).numel() == 0);
   CHECK(equal(arange(0, 3, 1, kInt16).to(kInt64), tensor({0, 1, 2})));
-  CHECK(equal(arange(int64_t{1} << 60, (int64_t{1} << 60) + 2) - (int64_t{1} << 60), tensor({0, 1})));
+  CHECK(
+      equal(arange(int64_t{1} << 60, (int64_t{1} << 60) + 2) - (int64_t{1} << 60), tensor({0, 1})));
   CHECK_THROWS_AS(arange(0, 5, 0), ValueError);
   CHECK_THROWS_AS(arange(0, std::numeric_limits<double>::infinity()), ValueError);
 }
@@ -84,7 +87,8 @@ TEST_CASE("creation: linspace, logspace, eye, triangles") {
 TEST_CASE("creation: one seed, the same numbers, for any number of threads") {
   const auto draw = [] {
     manual_seed(42);
-    return Tensors{randn({300, 301}), rand({100000}), randint(1000, {1000}), randperm(1000), rand_like(zeros({7, 9}).t())};
+    return Tensors{randn({300, 301}), rand({100000}), randint(1000, {1000}), randperm(1000),
+                   rand_like(zeros({7, 9}).t())};
   };
   const int threads = get_num_threads();
   set_num_threads(1);

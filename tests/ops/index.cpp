@@ -1,5 +1,5 @@
-// Indexing: views and copies, masks, broadcasting of index tensors, writing, gradients and errors. The expected values
-// are what PyTorch gives.
+// Indexing: views and copies, masks, broadcasting of index tensors, writing, gradients and errors.
+// The expected values are what PyTorch gives.
 #include <doctest/doctest.h>
 
 #include "pellucid/pellucid.h"
@@ -22,14 +22,17 @@ TEST_CASE("index: numbers, slices, None and Ellipsis give views") {
   CHECK(equal(x.index({Ellipsis, 1, Slice(-2)}), tensor({{6, 7}, {18, 19}})));
   CHECK(x.index({None, 0, None, "..."}).sizes() == IntArrayRef({1, 1, 3, 4}));
   CHECK(x.index({Slice(5, 9)}).sizes() == IntArrayRef({0, 3, 4}));
-  for (const Tensor& v : {x.index({1}), x.index({"..."}), x.index({Slice(), None, 2}), x[0], x[tensor(1)]}) CHECK(v.is_alias_of(x));
+  for (const Tensor& v :
+       {x.index({1}), x.index({"..."}), x.index({Slice(), None, 2}), x[0], x[tensor(1)]})
+    CHECK(v.is_alias_of(x));
   CHECK(equal(x[1][2], tensor({20, 21, 22, 23})));
 }
 
 TEST_CASE("index: tensors and masks give copies") {
   const Tensor x = grid();
   CHECK(equal(x.index({0, tensor({2, 0}), 1}), tensor({9, 1})));
-  CHECK(equal(x.index({tensor({1, 0}), tensor({-1, 0})}), tensor({{20, 21, 22, 23}, {0, 1, 2, 3}})));
+  CHECK(
+      equal(x.index({tensor({1, 0}), tensor({-1, 0})}), tensor({{20, 21, 22, 23}, {0, 1, 2, 3}})));
   CHECK(x.index({tensor({{0}, {1}}), tensor({0, 1, 2})}).sizes() == IntArrayRef({2, 3, 4}));
   CHECK(x.index({tensor({0, 1}), Slice(), tensor({2, 3})}).sizes() == IntArrayRef({2, 3}));
   CHECK(x.index({Slice(), tensor({0, 1, 2}), tensor({2, 3, 0})}).sizes() == IntArrayRef({2, 3}));
@@ -79,13 +82,22 @@ TEST_CASE("index: gradients flow through reads and writes") {
 TEST_CASE("index: errors name the index, the dim and the sizes, and nothing is written") {
   const Tensor x = grid();
   const auto message = [](auto f) -> std::string {
-    try { f(); } catch (const IndexError& e) { return e.what(); }
+    try {
+      f();
+    } catch (const IndexError& e) { return e.what(); }
     return "";
   };
-  CHECK(message([&] { x.index({2}); }).find("2 is out of bounds for dimension 0 with size 2") != std::string::npos);
-  CHECK(message([&] { x.index({tensor({5})}); }).find("index 5 is out of bounds for dimension 0 with size 2") != std::string::npos);
-  CHECK(message([&] { x.index({0, 0, 0, 0}); }).find("too many indices: 4 for a tensor of 3 dimensions") != std::string::npos);
-  CHECK(message([&] { x.index({tensor({true, false, true})}); }).find("the mask has sizes [3]") != std::string::npos);
+  CHECK(message([&] { x.index({2}); }).find("2 is out of bounds for dimension 0 with size 2") !=
+        std::string::npos);
+  CHECK(message([&] {
+          x.index({tensor({5})});
+        }).find("index 5 is out of bounds for dimension 0 with size 2") != std::string::npos);
+  CHECK(message([&] {
+          x.index({0, 0, 0, 0});
+        }).find("too many indices: 4 for a tensor of 3 dimensions") != std::string::npos);
+  CHECK(message([&] {
+          x.index({tensor({true, false, true})});
+        }).find("the mask has sizes [3]") != std::string::npos);
   CHECK_THROWS_AS(x.index({Slice(None, None, -1)}), ValueError);
   CHECK_THROWS_AS(x.index({"x"}), ValueError);
   CHECK_THROWS_AS(x[9], IndexError);
@@ -100,8 +112,10 @@ TEST_CASE("index: errors name the index, the dim and the sizes, and nothing is w
 TEST_CASE("index: gather, scatter and their relatives") {
   const Tensor x = tensor({{1, 2}, {3, 4}});
   CHECK(equal(x.gather(1, tensor({{0, 0}, {1, 0}})), tensor({{1, 1}, {4, 3}})));
-  CHECK(equal(zeros({2, 3}, kInt64).scatter(1, tensor({{2, 0}}), x), tensor({{2, 0, 1}, {0, 0, 0}})));
-  CHECK(equal(zeros({3}, kInt64).scatter_add(0, tensor({1, 1, 0}), tensor({5, 6, 7})), tensor({7, 11, 0})));
+  CHECK(
+      equal(zeros({2, 3}, kInt64).scatter(1, tensor({{2, 0}}), x), tensor({{2, 0, 1}, {0, 0, 0}})));
+  CHECK(equal(zeros({3}, kInt64).scatter_add(0, tensor({1, 1, 0}), tensor({5, 6, 7})),
+              tensor({7, 11, 0})));
   CHECK(equal(x.index_select(1, tensor({1, 1, 0})), tensor({{2, 2, 1}, {4, 4, 3}})));
   CHECK(equal(x.index_add(0, tensor({1, 1}), x, 2), tensor({{1, 2}, {11, 16}})));
   CHECK(equal(x.index_copy(1, tensor({1}), tensor({{9}, {8}})), tensor({{1, 9}, {3, 8}})));
@@ -132,6 +146,7 @@ TEST_CASE("index: masks and positions") {
   CHECK(nonzero(tensor(3)).sizes() == IntArrayRef({1, 0}));
   CHECK(equal(x.masked_select(x > 0), tensor({1, 4})));
   CHECK(equal(x.masked_fill(x > 0, 9), tensor({{9, 0}, {0, 9}})));
+  CHECK(equal((x > 9).masked_fill(x == 0, 0.5), x == 0));
   CHECK(equal(x.count_nonzero(0), tensor({1, 1})));
   CHECK(x.count_nonzero().item<int>() == 2);
 }
@@ -168,4 +183,28 @@ TEST_CASE("unique: values, inverse, counts, along a dim, neighbours") {
   CHECK(equal(std::get<0>(unique_consecutive(tensor({1, 1, 2, 1}))), tensor({1, 2, 1})));
   CHECK(equal(searchsorted(tensor({1, 3, 5}), tensor({3, 6, 0})), tensor({1, 3, 0})));
   CHECK(equal(bucketize(tensor({3, 4}), tensor({1, 3, 5}), false, true), tensor({2, 2})));
+}
+
+TEST_CASE("searchsorted: equals counting the smaller entries, for every length") {
+  manual_seed(5);
+  for (int64_t n = 0; n < 20; ++n) {
+    const Tensor line = std::get<0>(randint(0, 8, {n}).sort()), x = arange(-1, 9);
+    const Tensor below = (line.unsqueeze(0) < x.unsqueeze(1)).sum(1),
+                 up_to = (line.unsqueeze(0) <= x.unsqueeze(1)).sum(1);
+    CHECK(equal(searchsorted(line, x), below));
+    CHECK(equal(searchsorted(line, x, false, true), up_to));
+  }
+}
+
+TEST_CASE(
+    "index: masks large enough for several threads give what any other order of memory gives") {
+  manual_seed(6);
+  const Tensor x = randn({7, 300, 101}), mask = x > 0.5, places = mask.nonzero();
+  const Tensor turned = mask.transpose(0, 2).contiguous().transpose(0, 2);
+  CHECK(equal(places, turned.nonzero()));
+  const Tensor values = x.masked_select(mask);
+  CHECK(equal(values, x.masked_select(turned)));
+  CHECK(equal(values, x.index({mask})));
+  CHECK(equal(values, x.index({places.select(1, 0), places.select(1, 1), places.select(1, 2)})));
+  CHECK(equal(x.masked_fill(~mask, 0), zeros_like(x).masked_scatter(mask, values)));
 }

@@ -1,5 +1,5 @@
-// Semantics of pointwise ops that no derived test states: promotion, integers, in-place rules, aliasing, layouts.
-// The expected dtypes and values are PyTorch's.
+// Semantics of pointwise ops that no derived test states: promotion, integers, in-place rules,
+// aliasing, layouts. The expected dtypes and values are PyTorch's.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -14,7 +14,8 @@ TEST_SUITE_BEGIN("pointwise");
 
 namespace {
 
-const DType kAllTypes[] = {kUInt8, kInt8, kInt16, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64, kBool};
+const DType kAllTypes[] = {kUInt8,   kInt8,     kInt16,   kInt32,   kInt64,
+                           kFloat16, kBFloat16, kFloat32, kFloat64, kBool};
 
 Tensor of(std::initializer_list<double> v, DType t = kFloat32) {
   return tensor(std::vector<double>(v), TensorOptions(kFloat64)).to(t);
@@ -32,9 +33,11 @@ TEST_CASE("promotion of two tensors follows PyTorch's table, in both orders") {
       const DType expected = promote_types(a, b);
       CHECK(add(ones({2}, a), ones({2}, b)).dtype() == expected);
       CHECK(mul(ones({2}, b), ones({2}, a)).dtype() == expected);
-      CHECK(div(ones({2}, a), ones({2}, b)).dtype() == (is_floating(expected) ? expected : kFloat32));
+      CHECK(div(ones({2}, a), ones({2}, b)).dtype() ==
+            (is_floating(expected) ? expected : kFloat32));
       CHECK(lt(ones({2}, a), ones({2}, b)).dtype() == kBool);
-      CHECK(values(add(ones({2}, a), ones({2}, b))) == (expected == kBool ? Doubles{1, 1} : Doubles{2, 2}));
+      CHECK(values(add(ones({2}, a), ones({2}, b))) ==
+            (expected == kBool ? Doubles{1, 1} : Doubles{2, 2}));
       CHECK(values(eq(ones({2}, a), ones({2}, b))) == Doubles{1, 1});
     }
   CHECK(promote_types(kUInt8, kInt8) == kInt16);
@@ -53,7 +56,8 @@ TEST_CASE("numbers and 0-dim tensors decide only by their category") {
   CHECK(add(ones({}, kInt32), ones({}, kInt64)).dtype() == kInt64);
   CHECK(add(ones({}, kInt32), 2).dtype() == kInt32);
   CHECK(invoke("where", std::vector<Value>{ones({2}, kBool), 1, 2})[0].tensor().dtype() == kInt64);
-  CHECK(invoke("where", std::vector<Value>{ones({2}, kBool), 1.0, 2})[0].tensor().dtype() == kFloat32);
+  CHECK(invoke("where", std::vector<Value>{ones({2}, kBool), 1.0, 2})[0].tensor().dtype() ==
+        kFloat32);
   CHECK(clamp(ones({2}, kInt64), 0.5, std::nullopt).dtype() == kFloat32);
 }
 
@@ -100,7 +104,8 @@ TEST_CASE("integers wrap, divide as Python does and raise on zero") {
 
 TEST_CASE("integer powers") {
   CHECK(values(pow(of({2, -3, 0}, kInt64), 3)) == Doubles{8, -27, 0});
-  CHECK(values(pow(of({2, 1, -1, -1, 0}, kInt64), of({-1, -1, -1, -2, -1}, kInt64))) == Doubles{0, 1, -1, 1, 0});
+  CHECK(values(pow(of({2, 1, -1, -1, 0}, kInt64), of({-1, -1, -1, -2, -1}, kInt64))) ==
+        Doubles{0, 1, -1, 1, 0});
   CHECK(values(pow(of({3}, kInt64), of({39}, kInt64)) - 4052555153018976267) == Doubles{0});
   CHECK(values(pow(2, of({3, 2}, kInt64))) == Doubles{8, 4});
   CHECK(pow(ones({2}, kBool), 2).dtype() == kInt64);
@@ -139,15 +144,18 @@ TEST_CASE("shifts push bits out and keep the sign") {
 
 TEST_CASE("integers stay integers where PyTorch keeps them, and become floating elsewhere") {
   const Tensor x = of({-2, 0, 3}, kInt64);
-  for (const char* op : {"abs", "neg", "sign", "square", "relu", "floor", "ceil", "round", "trunc", "hardtanh", "relu6", "nan_to_num"}) {
+  for (const char* op : {"abs", "neg", "sign", "square", "relu", "floor", "ceil", "round", "trunc",
+                         "hardtanh", "relu6", "nan_to_num"}) {
     CAPTURE(op);
     CHECK(invoke(op, std::vector<Value>{x})[0].tensor().dtype() == kInt64);
   }
-  for (const char* op : {"exp", "sqrt", "sin", "sigmoid", "tanh", "erf", "reciprocal", "deg2rad", "logit", "softsign"}) {
+  for (const char* op : {"exp", "sqrt", "sin", "sigmoid", "tanh", "erf", "reciprocal", "deg2rad",
+                         "logit", "softsign"}) {
     CAPTURE(op);
     CHECK(invoke(op, std::vector<Value>{x})[0].tensor().dtype() == kFloat32);
   }
-  for (const char* op : {"silu", "gelu", "mish", "elu", "leaky_relu", "softplus", "log_sigmoid", "hardswish", "frac"}) {
+  for (const char* op : {"silu", "gelu", "mish", "elu", "leaky_relu", "softplus", "log_sigmoid",
+                         "hardswish", "frac"}) {
     CAPTURE(op);
     CHECK_THROWS_AS(invoke(op, std::vector<Value>{x}), TypeError);
   }
@@ -195,7 +203,9 @@ TEST_CASE("in-place with an overlapping view of itself is as if it were copied f
 TEST_CASE("every layout gives the same values, and the result keeps the layout of its inputs") {
   const Tensor a = rand({5, 6, 7}), b = rand({5, 6, 7});
   const Tensor expected = a * b + a;
-  const auto laid = [](const Tensor& t) { return t.permute({2, 0, 1}).contiguous().permute({1, 2, 0}); };
+  const auto laid = [](const Tensor& t) {
+    return t.permute({2, 0, 1}).contiguous().permute({1, 2, 0});
+  };
   CHECK(equal(laid(a) * laid(b) + laid(a), expected));
   CHECK((laid(a) * laid(b)).strides() == laid(a).strides());
   CHECK(equal(laid(a) * b + a, expected));
@@ -213,7 +223,8 @@ TEST_CASE("sizes around block and thread boundaries") {
     const Tensor x = arange(n, kFloat64);
     const Tensor y = x.to(kFloat32) + x.to(kInt32);
     CHECK(equal(y, (x * 2).to(kFloat32)));
-    CHECK(values(x.sub(1).add(of({1}, kFloat64)).eq(x).logical_not()) == Doubles(static_cast<size_t>(n), 0));
+    CHECK(values(x.sub(1).add(of({1}, kFloat64)).eq(x).logical_not()) ==
+          Doubles(static_cast<size_t>(n), 0));
   }
 }
 

@@ -1,4 +1,5 @@
-// Values and gradients of pointwise ops at infinities, NaN, signed zeros and kinks. The tables are PyTorch 2.13's.
+// Values and gradients of pointwise ops at infinities, NaN, signed zeros and kinks. The tables are
+// PyTorch 2.13's.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -28,7 +29,8 @@ bool agree(const Doubles& got, const Doubles& wanted) {
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(wanted[i])) continue;
     if (got[i] == wanted[i] && std::signbit(got[i]) == std::signbit(wanted[i])) continue;
-    if (!(std::fabs(got[i] - wanted[i]) <= 1e-7 * std::fabs(wanted[i])) || wanted[i] == 0) return false;
+    if (!(std::fabs(got[i] - wanted[i]) <= 1e-7 * std::fabs(wanted[i])) || wanted[i] == 0)
+      return false;
   }
   return true;
 }
@@ -56,8 +58,8 @@ void check(const Case& c) {
     const Doubles got = values(y);
     y.sum().backward();
     const Doubles gradient = values(x.grad());
-    INFO(c.op, " ", name_of(t), " of ", text(c.x), ": ", text(got), ", gradient ", text(gradient), ", wanted ", text(c.y), " and ",
-         text(c.gradient));
+    INFO(c.op, " ", name_of(t), " of ", text(c.x), ": ", text(got), ", gradient ", text(gradient),
+         ", wanted ", text(c.y), " and ", text(c.gradient));
     CHECK(agree(t == kFloat64 ? got : values(y.to(kFloat64)), c.y));
     CHECK(agree(unsigned_zeros(gradient), unsigned_zeros(c.gradient)));
   }
@@ -87,9 +89,17 @@ TEST_CASE("unary values and gradients at special points") {
       {"mish", {}, kSpecial, {kNan, -0.0, 0, kInf, kNan}, {kNan, 0.6, 0.6, kNan, kNan}},
       {"gelu", {}, kSpecial, {kNan, -0.0, 0, kInf, kNan}, {kNan, 0.5, 0.5, kNan, kNan}},
       {"elu", {}, kSpecial, {-1, -0.0, 0, kInf, kNan}, {0, 1, 1, 1, 1}},
-      {"selu", {}, {-kInf, 0.0, kNan}, {-1.7580993408473766, 0, kNan}, {0, 1.7580993408473766, 1.0507009873554805}},
+      {"selu",
+       {},
+       {-kInf, 0.0, kNan},
+       {-1.7580993408473766, 0, kNan},
+       {0, 1.7580993408473766, 1.0507009873554805}},
       {"leaky_relu", {}, kSpecial, {-kInf, -0.0, 0, kInf, kNan}, {0.01, 0.01, 0.01, 1, 0.01}},
-      {"softplus", {}, kSpecial, {0, 0.6931471805599453, 0.6931471805599453, kInf, kNan}, {0, 0.5, 0.5, 1, kNan}},
+      {"softplus",
+       {},
+       kSpecial,
+       {0, 0.6931471805599453, 0.6931471805599453, kInf, kNan},
+       {0, 0.5, 0.5, 1, kNan}},
       {"hardtanh", {}, {-1, 1, kNan, -kInf, kInf}, {-1, 1, kNan, -1, 1}, {0, 0, 1, 0, 0}},
       {"relu6", {}, {0, 6, kNan}, {0, 6, kNan}, {0, 0, 1}},
       {"hardsigmoid", {}, {-3, 3, -kInf, 0, kNan}, {0, 1, 0, 0.5, kNan}, {0, 0, 0, 1.0 / 6, 0}},
@@ -109,7 +119,11 @@ TEST_CASE("unary values and gradients at special points") {
       {"asin", {}, {1, -1, 2}, {1.5707963267948966, -1.5707963267948966, kNan}, {kInf, kInf, kNan}},
       {"acosh", {}, {1, 0.5}, {0, kNan}, {kInf, kNan}},
       {"atanh", {}, {1, -1, 2}, {kInf, -kInf, kNan}, {kInf, kInf, -1.0 / 3}},
-      {"sin", {}, {-kInf, 1e6, -0.0}, {kNan, -0.34999350217129294, -0.0}, {kNan, 0.93675212753314474, 1}},
+      {"sin",
+       {},
+       {-kInf, 1e6, -0.0},
+       {kNan, -0.34999350217129294, -0.0},
+       {kNan, 0.93675212753314474, 1}},
   };
   for (const Case& c : cases) check(c);
 }
@@ -138,36 +152,73 @@ TEST_CASE("binary values and gradients at ties, zeros and NaN") {
     const char* op;
     Doubles y, a, b;
   };
-  const Doubles first = {0, 0, 1, 1, kNan, 2, -0.0, kInf, -7}, second = {0, 2, 1, kNan, 1, -1, 1, kInf, 3};
+  const Doubles first = {0, 0, 1, 1, kNan, 2, -0.0, kInf, -7},
+                second = {0, 2, 1, kNan, 1, -1, 1, kInf, 3};
   const double root = 0.7071067811865475;
   const Pair cases[] = {
-      {"pow", {1, 0, 1, 1, kNan, 0.5, -0.0, kInf, -343}, {0, 0, 1, kNan, 1, -0.25, 1, kInf, 147},
+      {"pow",
+       {1, 0, 1, 1, kNan, 0.5, -0.0, kInf, -343},
+       {0, 0, 1, kNan, 1, -0.25, 1, kInf, 147},
        {0, 0, 0, 0, kNan, 0.34657359027997264, 0, kInf, kNan}},
-      {"maximum", {0, 2, 1, kNan, kNan, 2, 1, kInf, 3}, {0.5, 0, 0.5, 1, 1, 1, 0, 0.5, 0}, {0.5, 1, 0.5, 1, 1, 0, 1, 0.5, 1}},
-      {"minimum", {0, 0, 1, kNan, kNan, -1, -0.0, kInf, -7}, {0.5, 1, 0.5, 1, 1, 0, 1, 0.5, 1}, {0.5, 0, 0.5, 1, 1, 1, 0, 0.5, 0}},
-      {"fmax", {0, 2, 1, 1, 1, 2, 1, kInf, 3}, {1, 0, 1, 1, 0, 1, 0, 1, 0}, {0, 1, 0, 0, 1, 0, 1, 0, 1}},
-      {"fmin", {0, 0, 1, 1, 1, -1, -0.0, kInf, -7}, {1, 1, 1, 1, 0, 0, 1, 1, 1}, {0, 0, 0, 0, 1, 1, 0, 0, 0}},
-      {"atan2", {0, 0, 0.7853981633974483, kNan, kNan, 2.0344439357957027, -0.0, 0.7853981633974483, -1.1659045405098132},
-       {0, 0.5, 0.5, kNan, kNan, -0.2, 1, kNan, 0.05172413793103448}, {0, 0, -0.5, kNan, kNan, -0.4, 0, kNan, 0.12068965517241378}},
-      {"hypot", {0, 2, 2 * root, kNan, kNan, 2.23606797749979, 1, kInf, 7.615773105863909},
+      {"maximum",
+       {0, 2, 1, kNan, kNan, 2, 1, kInf, 3},
+       {0.5, 0, 0.5, 1, 1, 1, 0, 0.5, 0},
+       {0.5, 1, 0.5, 1, 1, 0, 1, 0.5, 1}},
+      {"minimum",
+       {0, 0, 1, kNan, kNan, -1, -0.0, kInf, -7},
+       {0.5, 1, 0.5, 1, 1, 0, 1, 0.5, 1},
+       {0.5, 0, 0.5, 1, 1, 1, 0, 0.5, 0}},
+      {"fmax",
+       {0, 2, 1, 1, 1, 2, 1, kInf, 3},
+       {1, 0, 1, 1, 0, 1, 0, 1, 0},
+       {0, 1, 0, 0, 1, 0, 1, 0, 1}},
+      {"fmin",
+       {0, 0, 1, 1, 1, -1, -0.0, kInf, -7},
+       {1, 1, 1, 1, 0, 0, 1, 1, 1},
+       {0, 0, 0, 0, 1, 1, 0, 0, 0}},
+      {"atan2",
+       {0, 0, 0.7853981633974483, kNan, kNan, 2.0344439357957027, -0.0, 0.7853981633974483,
+        -1.1659045405098132},
+       {0, 0.5, 0.5, kNan, kNan, -0.2, 1, kNan, 0.05172413793103448},
+       {0, 0, -0.5, kNan, kNan, -0.4, 0, kNan, 0.12068965517241378}},
+      {"hypot",
+       {0, 2, 2 * root, kNan, kNan, 2.23606797749979, 1, kInf, 7.615773105863909},
        {kNan, 0, root, kNan, kNan, 0.8944271909999159, 0, kNan, -0.9191450300180578},
        {kNan, 1, root, kNan, kNan, -0.4472135954999579, 1, kNan, 0.39391929857916763}},
-      {"copysign", {0, 0, 1, 1, kNan, -2, 0, kInf, 7}, {0, 0, 1, 1, kNan, -1, 0, kNan, -1}, {0, 0, 0, 0, 0, 0, 0, 0, 0}},
-      {"logaddexp", {0.6931471805599453, 2.1269280110429727, 1.6931471805599454, kNan, kNan, 2.048587351573742, 1.3132616875182228, kInf, 3.000045398899217},
-       {0.5, 0.11920292202211755, 0.5, kNan, kNan, 0.9525741268224334, 0.2689414213699951, kNan, 4.5397868702434395e-05},
-       {0.5, 0.8807970779778823, 0.5, kNan, kNan, 0.04742587317756678, 0.7310585786300049, kNan, 0.9999546021312976}},
-      {"xlogy", {0, 0, 0, kNan, kNan, kNan, 0, kInf, -7.690286020676768}, {0, 0.6931471805599453, 0, kNan, 0, kNan, 0, kInf, 1.0986122886681098},
+      {"copysign",
+       {0, 0, 1, 1, kNan, -2, 0, kInf, 7},
+       {0, 0, 1, 1, kNan, -1, 0, kNan, -1},
+       {0, 0, 0, 0, 0, 0, 0, 0, 0}},
+      {"logaddexp",
+       {0.6931471805599453, 2.1269280110429727, 1.6931471805599454, kNan, kNan, 2.048587351573742,
+        1.3132616875182228, kInf, 3.000045398899217},
+       {0.5, 0.11920292202211755, 0.5, kNan, kNan, 0.9525741268224334, 0.2689414213699951, kNan,
+        4.5397868702434395e-05},
+       {0.5, 0.8807970779778823, 0.5, kNan, kNan, 0.04742587317756678, 0.7310585786300049, kNan,
+        0.9999546021312976}},
+      {"xlogy",
+       {0, 0, 0, kNan, kNan, kNan, 0, kInf, -7.690286020676768},
+       {0, 0.6931471805599453, 0, kNan, 0, kNan, 0, kInf, 1.0986122886681098},
        {kNan, 0, 1, kNan, kNan, -2, 0, kNan, -2.3333333333333335}},
-      {"fmod", {kNan, 0, 0, kNan, kNan, 0, -0.0, kNan, -1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {kNan, 0, -1, kNan, kNan, 2, 0, kNan, 2}},
-      {"remainder", {kNan, 0, 0, kNan, kNan, 0, -0.0, kNan, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {kNan, 0, -1, kNan, kNan, 2, 0, kNan, 3}},
-      {"div", {kNan, 0, 1, kNan, kNan, -2, -0.0, kNan, -2.3333333333333335}, {kInf, 0.5, 1, kNan, 1, -1, 1, 0, 0.3333333333333333},
+      {"fmod",
+       {kNan, 0, 0, kNan, kNan, 0, -0.0, kNan, -1},
+       {1, 1, 1, 1, 1, 1, 1, 1, 1},
+       {kNan, 0, -1, kNan, kNan, 2, 0, kNan, 2}},
+      {"remainder",
+       {kNan, 0, 0, kNan, kNan, 0, -0.0, kNan, 2},
+       {1, 1, 1, 1, 1, 1, 1, 1, 1},
+       {kNan, 0, -1, kNan, kNan, 2, 0, kNan, 3}},
+      {"div",
+       {kNan, 0, 1, kNan, kNan, -2, -0.0, kNan, -2.3333333333333335},
+       {kInf, 0.5, 1, kNan, 1, -1, 1, 0, 0.3333333333333333},
        {kNan, 0, -1, kNan, kNan, -2, 0, kNan, 0.7777777777777778}},
   };
   for (const Pair& c : cases) {
     const Tensor a = leaf(first), b = leaf(second);
     const Tensor y = invoke(c.op, std::vector<Value>{a, b})[0].tensor();
     y.sum().backward();
-    INFO(c.op, ": ", text(values(y)), ", gradients ", text(values(a.grad())), " and ", text(values(b.grad())));
+    INFO(c.op, ": ", text(values(y)), ", gradients ", text(values(a.grad())), " and ",
+         text(values(b.grad())));
     CHECK(agree(values(y), c.y));
     CHECK(agree(unsigned_zeros(values(a.grad())), unsigned_zeros(c.a)));
     CHECK(agree(unsigned_zeros(values(b.grad())), unsigned_zeros(c.b)));
@@ -175,7 +226,8 @@ TEST_CASE("binary values and gradients at ties, zeros and NaN") {
 }
 
 TEST_CASE("clamp by tensors shares the gradient between self and the bound that holds") {
-  const Tensor x = leaf({0, 1, 2, -1, kNan}), low = leaf({0, 0, 0, 0, 0}), high = leaf({1, 1, 1, 1, 1});
+  const Tensor x = leaf({0, 1, 2, -1, kNan}), low = leaf({0, 0, 0, 0, 0}),
+               high = leaf({1, 1, 1, 1, 1});
   const Tensor y = clamp(x, low, high);
   y.sum().backward();
   CHECK(agree(values(y), {0, 1, 1, 0, kNan}));
@@ -188,7 +240,8 @@ TEST_CASE("erfc and erfinv keep their accuracy where 1 - erf(x) has none") {
   for (double x : {-3.0, -0.5, 0.0, 0.3, 1.0, 5.0, 20.0, 26.0}) {
     CAPTURE(x);
     CHECK(erfc(leaf({x})).item<double>() == doctest::Approx(std::erfc(x)).epsilon(1e-14));
-    CHECK(erfc(leaf({x}).to(kFloat32)).item<double>() == doctest::Approx(std::erfc(static_cast<float>(x))).epsilon(1e-6));
+    CHECK(erfc(leaf({x}).to(kFloat32)).item<double>() ==
+          doctest::Approx(std::erfc(static_cast<float>(x))).epsilon(1e-6));
   }
   for (double y : {-2.5, -0.1, 1e-12, 0.7, 1.5, 3.0}) {
     CAPTURE(y);
@@ -201,7 +254,8 @@ TEST_CASE("inverse hyperbolic functions agree with libm from the least to the gr
     CAPTURE(x);
     CHECK(asinh(leaf({-x})).item<double>() == doctest::Approx(std::asinh(-x)).epsilon(1e-14));
     CHECK(acosh(leaf({1 + x})).item<double>() == doctest::Approx(std::acosh(1 + x)).epsilon(1e-14));
-    if (x < 1) CHECK(atanh(leaf({-x})).item<double>() == doctest::Approx(std::atanh(-x)).epsilon(1e-14));
+    if (x < 1)
+      CHECK(atanh(leaf({-x})).item<double>() == doctest::Approx(std::atanh(-x)).epsilon(1e-14));
   }
 }
 TEST_SUITE_END();

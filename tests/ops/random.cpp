@@ -48,7 +48,8 @@ TEST_CASE("one seed gives the same numbers, whatever the threads and strides") {
     manual_seed(5);
     columns.normal_();
     CHECK(equal(rows, columns));
-    const std::vector<Tensor> now{rows.clone(), dropout(x, 0.3, true), multinomial(rand({50, 30}), 4), empty({1000}).uniform_()};
+    const std::vector<Tensor> now{rows.clone(), dropout(x, 0.3, true),
+                                  multinomial(rand({50, 30}), 4), empty({1000}).uniform_()};
     if (first.empty()) first = now;
     for (size_t i = 0; i < now.size(); ++i) CHECK(equal(now[i], first[i]));
   }
@@ -65,7 +66,10 @@ TEST_CASE("dropout: backward uses the mask of forward") {
   CHECK(allclose(y, x.detach() * kept / 0.75));
   CHECK(allclose(x.grad(), kept / 0.75));
   // Linear in the gradient: the same mask again, to any order.
-  const auto f = [](const autograd::variable_list& in) { manual_seed(11); return autograd::variable_list{dropout(in[0], 0.5, true).square()}; };
+  const auto f = [](const autograd::variable_list& in) {
+    manual_seed(11);
+    return autograd::variable_list{dropout(in[0], 0.5, true).square()};
+  };
   const Tensor small = randn({8}, kFloat64).requires_grad_();
   CHECK(autograd::gradcheck(f, {small}));
   CHECK(autograd::gradgradcheck(f, {small}));
@@ -99,7 +103,8 @@ TEST_CASE("multinomial draws classes by their weights, without repeats unless re
   CHECK(drawn.eq(0).sum().item<int64_t>() == 0);
   CHECK(std::fabs(only(drawn.eq(2).to(kFloat64).mean()) - 0.75) < 0.01);
   const Tensor rows = multinomial(rand({40, 6}), 6);
-  for (int64_t r = 0; r < 40; ++r) CHECK(rows[r].sum().item<int64_t>() == 15);  // a permutation of 0 … 5
+  for (int64_t r = 0; r < 40; ++r)
+    CHECK(rows[r].sum().item<int64_t>() == 15);    // a permutation of 0 … 5
   CHECK_THROWS_AS(multinomial(p, 3), ValueError);  // only two have weight
   CHECK_THROWS_AS(multinomial(zeros({2, 3}), 1), ValueError);
 }

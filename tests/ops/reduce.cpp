@@ -1,5 +1,6 @@
-// Reductions, running folds, statistics and norms: the meaning at edges (no elements, NaN, ties, integers), dtypes,
-// gradients of ties, and that results do not depend on the number of threads. Expected values are PyTorch's.
+// Reductions, running folds, statistics and norms: the meaning at edges (no elements, NaN, ties,
+// integers), dtypes, gradients of ties, and that results do not depend on the number of threads.
+// Expected values are PyTorch's.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,7 +15,8 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.sizes() == b.sizes() && a.dtype() == b.dtype() && std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  return a.sizes() == b.sizes() && a.dtype() == b.dtype() &&
+         std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
 
 double only(const Tensor& t) { return t.item<double>(); }
@@ -34,7 +36,8 @@ TEST_CASE("sum: dims, keepdim, dtypes and nothing at all") {
   CHECK(x.sum(-1, true).sizes() == IntArrayRef({2, 3, 1}));
   CHECK(x.to(kInt8).sum().dtype() == kInt64);
   CHECK(tensor({true, true, false}).sum().item<int64_t>() == 2);
-  CHECK(tensor({1.5, 1.7}).sum(std::nullopt, false, kInt64).item<int64_t>() == 2);  // truncated one by one
+  CHECK(tensor({1.5, 1.7}).sum(std::nullopt, false, kInt64).item<int64_t>() ==
+        2);  // truncated one by one
   CHECK(x.sum(std::nullopt, false, kFloat64).dtype() == kFloat64);
   CHECK(only(zeros({0, 3}).sum()) == 0);
   CHECK(equal(zeros({0, 3}).sum(0), zeros({3})));
@@ -45,7 +48,8 @@ TEST_CASE("sum: dims, keepdim, dtypes and nothing at all") {
 
 TEST_CASE("sum: every order of strides gives the sum of the same elements") {
   const Tensor x = randn({7, 5, 33}, kFloat64);
-  for (const Tensor& v : {x.permute({2, 0, 1}), x.permute({1, 2, 0}), x.slice(2, 1, 30, 3), x.select(1, 2), x.narrow(0, 2, 3).transpose(0, 2)})
+  for (const Tensor& v : {x.permute({2, 0, 1}), x.permute({1, 2, 0}), x.slice(2, 1, 30, 3),
+                          x.select(1, 2), x.narrow(0, 2, 3).transpose(0, 2)})
     for (int64_t d = 0; d < v.dim(); ++d) CHECK(allclose(v.sum(d), v.contiguous().sum(d)));
   const Tensor repeated = ones({4, 1}).expand({4, 1000});
   CHECK(only(repeated.sum()) == 4000);
@@ -68,7 +72,8 @@ TEST_CASE("extremes: NaN wins, the first place is found, ties share the gradient
   CHECK(holes.argmax().item<int64_t>() == 1);
   CHECK(equal(gradient(x, [](const Tensor& t) { return t.amax(); }), tensor({0.0, 0.5, 0.5, 0.0})));
   CHECK(equal(gradient(x, [](const Tensor& t) { return t.max(); }), tensor({0.0, 0.5, 0.5, 0.0})));
-  CHECK(equal(gradient(x, [](const Tensor& t) { return std::get<0>(t.max(0)); }), tensor({0.0, 1.0, 0.0, 0.0})));
+  CHECK(equal(gradient(x, [](const Tensor& t) { return std::get<0>(t.max(0)); }),
+              tensor({0.0, 1.0, 0.0, 0.0})));
   const auto [low, high] = x.aminmax();
   CHECK(only(low) == 1);
   CHECK(only(high) == 3);
@@ -86,14 +91,16 @@ TEST_CASE("any and all: truth of every dtype, and of nothing") {
   CHECK(zeros({0}).all().item<bool>());
   CHECK(tensor({0, 1}, kUInt8).any().dtype() == kUInt8);
   CHECK(equal(tensor({{0, 1}, {1, 1}}).all(1), tensor({false, true})));
-  CHECK(tensor({{0, 1}, {1, 1}}).any(IntArrayRef()).sizes() == IntArrayRef({2, 2}));  // no dims: each element
+  CHECK(tensor({{0, 1}, {1, 1}}).any(IntArrayRef()).sizes() ==
+        IntArrayRef({2, 2}));  // no dims: each element
 }
 
 TEST_CASE("prod and cumprod: gradients are right where elements are zero") {
   const Tensor one = tensor({2.0, 0.0, 3.0}), two = tensor({0.0, 5.0, 0.0});
   CHECK(equal(gradient(one, [](const Tensor& t) { return t.prod(); }), tensor({0.0, 6.0, 0.0})));
   CHECK(equal(gradient(two, [](const Tensor& t) { return t.prod(); }), zeros({3})));
-  CHECK(equal(gradient(one, [](const Tensor& t) { return t.cumprod(0); }), tensor({1.0, 8.0, 0.0})));
+  CHECK(
+      equal(gradient(one, [](const Tensor& t) { return t.cumprod(0); }), tensor({1.0, 8.0, 0.0})));
   CHECK(only(zeros({0}).prod()) == 1);
 }
 
@@ -129,7 +136,8 @@ TEST_CASE("var, std and their means") {
   CHECK(allclose(deviation, tensor({std::sqrt(3.5), 0.0})));
   CHECK(equal(mean, tensor({3.0, 2.0})));
   CHECK(std::isnan(only(tensor({1.0}).var())));
-  CHECK(gradient(x, [](const Tensor& t) { return t.std(1, true); })[1].abs().sum().item<double>() == 0);
+  CHECK(gradient(x, [](const Tensor& t) { return t.std(1, true); })[1].abs().sum().item<double>() ==
+        0);
   // A large offset must not drown the variance.
   CHECK(only(x[0].to(kFloat64).add(1e8).var()) == doctest::Approx(14.0 / 3));
   CHECK_THROWS_AS(tensor({1, 2}).var(), TypeError);
@@ -143,7 +151,8 @@ TEST_CASE("norms of every order") {
   CHECK(only(linalg_vector_norm(x, inf)) == 4);
   CHECK(only(linalg_vector_norm(x, -inf)) == 0);
   CHECK(only(linalg_vector_norm(x, 0)) == 2);
-  CHECK(equal(gradient(zeros({2}, kFloat64), [](const Tensor& t) { return t.norm(); }), zeros({2}, kFloat64)));
+  CHECK(equal(gradient(zeros({2}, kFloat64), [](const Tensor& t) { return t.norm(); }),
+              zeros({2}, kFloat64)));
   const Tensor m = tensor({{1.0, -2.0}, {3.0, 4.0}});
   CHECK(only(linalg_matrix_norm(m, 1)) == 6);
   CHECK(only(linalg_matrix_norm(m, inf)) == 7);
@@ -156,15 +165,17 @@ TEST_CASE("nansum and nanmean leave NaN out") {
   const Tensor x = tensor({{1.0, kNan}, {3.0, 5.0}});
   CHECK(only(nansum(x)) == 9);
   CHECK(equal(nanmean(x, 0), tensor({2.0, 5.0})));
-  CHECK(equal(gradient(x, [](const Tensor& t) { return nansum(t); }), tensor({{1.0, 0.0}, {1.0, 1.0}})));
+  CHECK(equal(gradient(x, [](const Tensor& t) { return nansum(t); }),
+              tensor({{1.0, 0.0}, {1.0, 1.0}})));
 }
 
 TEST_CASE("reductions give the same bits with 1, 2 and 4 threads") {
   const Tensor x = randn({300, 1100});
   const auto all = [&] {
     const Tensor wide = x.view({-1});
-    return std::vector<Tensor>{wide.sum(), x.sum(0), x.sum(1), wide.mean(), wide.var(), x.std(0, true), wide.norm(), wide.logsumexp(0), x.cumsum(1), wide.argmax(),
-                               x.t().sum(1), wide.prod()};
+    return std::vector<Tensor>{wide.sum(),  x.sum(0),       x.sum(1),     wide.mean(),
+                               wide.var(),  x.std(0, true), wide.norm(),  wide.logsumexp(0),
+                               x.cumsum(1), wide.argmax(),  x.t().sum(1), wide.prod()};
   };
   const int before = get_num_threads();
   set_num_threads(1);

@@ -1,5 +1,5 @@
-// Shape ops: what shares storage, what copies, and sizes that are easy to get wrong. Values and gradients of every
-// record are checked by tests/derived.
+// Shape ops: what shares storage, what copies, and sizes that are easy to get wrong. Values and
+// gradients of every record are checked by tests/derived.
 #include <doctest/doctest.h>
 
 #include "pellucid/pellucid.h"
@@ -8,9 +8,24 @@ using namespace pellucid;
 
 TEST_CASE("shape: views share storage and versions, copies do not") {
   const Tensor x = arange(24).view({2, 3, 4});
-  const Tensor views[] = {x.transpose(0, 2),  x.mT(),          x.swapaxes(0, 1),  x.movedim(0, 2), x.numpy_T(),        x.squeeze(),
-                          x.flatten(1),       x.ravel(),       x.unflatten(2, {2, 2}), x.narrow(1, 1, 2), x.unfold(2, 2, 1), x.chunk(2, 2)[1],
-                          x.split(2, 1)[1],   x.unbind(1)[2],  x.expand_as(x),    x.atleast_3d(),  x.tensor_split(3, 2)[2], x.view_as(x)};
+  const Tensor views[] = {x.transpose(0, 2),
+                          x.mT(),
+                          x.swapaxes(0, 1),
+                          x.movedim(0, 2),
+                          x.numpy_T(),
+                          x.squeeze(),
+                          x.flatten(1),
+                          x.ravel(),
+                          x.unflatten(2, {2, 2}),
+                          x.narrow(1, 1, 2),
+                          x.unfold(2, 2, 1),
+                          x.chunk(2, 2)[1],
+                          x.split(2, 1)[1],
+                          x.unbind(1)[2],
+                          x.expand_as(x),
+                          x.atleast_3d(),
+                          x.tensor_split(3, 2)[2],
+                          x.view_as(x)};
   for (const Tensor& v : views) {
     CAPTURE(describe(v));
     CHECK(v.is_alias_of(x));
@@ -18,7 +33,8 @@ TEST_CASE("shape: views share storage and versions, copies do not") {
     v.add_(0);
     CHECK(x._version() == before + 1);
   }
-  for (const Tensor& c : {x.flip({0}), x.roll(1), x.repeat({1, 1, 1}), x.tril(), cat({x, x}), stack({x, x}), x.rot90(), x.repeat_interleave(1),
+  for (const Tensor& c : {x.flip({0}), x.roll(1), x.repeat({1, 1, 1}), x.tril(), cat({x, x}),
+                          stack({x, x}), x.rot90(), x.repeat_interleave(1),
                           x.transpose(0, 1).flatten(), x[0].diag(), pad(x, {1, 1})}) {
     CAPTURE(describe(c));
     CHECK(!c.is_alias_of(x));
@@ -55,7 +71,8 @@ TEST_CASE("shape: split, chunk and tensor_split cut where PyTorch cuts") {
 TEST_CASE("shape: cat promotes dtypes, skips empty vectors and keeps a channels-last order") {
   CHECK(cat({tensor({1, 2}), tensor({0.5})}).dtype() == kFloat32);
   CHECK(equal(cat({zeros({0}), ones({2, 2})}, 1), ones({2, 2})));
-  CHECK(equal(cat({arange(4).view({2, 2}), arange(2).view({2, 1})}, -1), tensor({{0, 1, 0}, {2, 3, 1}})));
+  CHECK(equal(cat({arange(4).view({2, 2}), arange(2).view({2, 1})}, -1),
+              tensor({{0, 1, 0}, {2, 3, 1}})));
   const Tensor image = randn({2, 3, 4, 4}).contiguous(MemoryFormat::ChannelsLast);
   const Tensor both = cat({image, image}, 1);
   CHECK(both.is_contiguous(MemoryFormat::ChannelsLast));

@@ -1,4 +1,5 @@
-// softmax and log_softmax against a plain loop in long double, over every dim and stride, and at the edges.
+// softmax and log_softmax against a plain loop in long double, over every dim and stride, and at
+// the edges.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,7 +21,8 @@ Tensor expected(const Tensor& x, bool log) {
     long double sum = 0;
     for (int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<long double>(a[i]));
     for (int64_t i = 0; i < n; ++i)
-      out.data_ptr<double>()[row * n + i] = static_cast<double>(log ? a[i] - std::log(sum) : std::exp(static_cast<long double>(a[i])) / sum);
+      out.data_ptr<double>()[row * n + i] = static_cast<double>(
+          log ? a[i] - std::log(sum) : std::exp(static_cast<long double>(a[i])) / sum);
   }
   return out;
 }
@@ -55,7 +57,9 @@ TEST_CASE("softmax: large values, -inf, and results that add up") {
 TEST_CASE("softmax: higher derivatives follow from its result") {
   const Tensor x = randn({2, 4}, kFloat64).requires_grad_();
   // Squares make the incoming gradient depend on x as well.
-  const auto f = [](const autograd::variable_list& in) { return autograd::variable_list{in[0].softmax(1).square(), in[0].log_softmax(0).square()}; };
+  const auto f = [](const autograd::variable_list& in) {
+    return autograd::variable_list{in[0].softmax(1).square(), in[0].log_softmax(0).square()};
+  };
   CHECK(autograd::gradcheck(f, {x}));
   CHECK(autograd::gradgradcheck(f, {x}));
 }
@@ -66,9 +70,12 @@ TEST_CASE("softmax gives the same bits with 1, 2 and 4 threads") {
   std::vector<Tensor> first;
   for (int threads : {1, 2, 4}) {
     set_num_threads(threads);
-    const std::vector<Tensor> now{x.softmax(1), x.softmax(0), x.log_softmax(1), softmax_backward(g, x.softmax(1), 1), log_softmax_backward(g, x.log_softmax(0), 0)};
+    const std::vector<Tensor> now{x.softmax(1), x.softmax(0), x.log_softmax(1),
+                                  softmax_backward(g, x.softmax(1), 1),
+                                  log_softmax_backward(g, x.log_softmax(0), 0)};
     if (first.empty()) first = now;
-    for (size_t i = 0; i < now.size(); ++i) CHECK(std::memcmp(now[i].const_data_ptr(), first[i].const_data_ptr(), now[i].nbytes()) == 0);
+    for (size_t i = 0; i < now.size(); ++i)
+      CHECK(std::memcmp(now[i].const_data_ptr(), first[i].const_data_ptr(), now[i].nbytes()) == 0);
   }
   set_num_threads(before);
 }

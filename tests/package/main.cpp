@@ -43,9 +43,7 @@ int main() {
   bool caught = false;
   try {
     pellucid::dtype_from_name("no such type");
-  } catch (const pellucid::TypeError&) {
-    caught = true;
-  }
+  } catch (const pellucid::TypeError&) { caught = true; }
   expect(caught, "dtype_from_name throws TypeError");
   libtorch_program();
   return failures == 0 ? 0 : 1;

@@ -1,8 +1,11 @@
 // CallWriter: calls and tensors in files that Python reads (tests/parity/compare.py's Reader).
 //
-// calls.jsonl holds one call a line. Arguments are JSON values; what JSON lacks is an object with one key:
-//   {"tensor": {dtype, sizes, strides, offset, at, bytes}}   a view of the storage of `bytes` bytes that starts at byte `at` of
-//                                                            tensors.bin; results also have result_strides
+// calls.jsonl holds one call a line. Arguments are JSON values; what JSON lacks is an object with
+// one key:
+//   {"tensor": {dtype, sizes, strides, offset, at, bytes}}   a view of the storage of `bytes` bytes
+//   that starts at byte `at` of
+//                                                            tensors.bin; results also have
+//                                                            result_strides
 //   {"dtype": "float32"}, {"format": "channels_last"}, {"float": "inf"}
 #pragma once
 
@@ -34,7 +37,8 @@ class CallWriter {
  public:
   explicit CallWriter(const std::string& folder)
       : calls_(folder + "/calls.jsonl"), bytes_(folder + "/tensors.bin", std::ios::binary) {
-    PELLUCID_CHECK(calls_.good() && bytes_.good(), IoError, "CallWriter: cannot write into {}.", folder);
+    PELLUCID_CHECK(calls_.good() && bytes_.good(), IoError, "CallWriter: cannot write into {}.",
+                   folder);
   }
 
   /// Adds a line to calls.jsonl.
@@ -52,8 +56,9 @@ class CallWriter {
     const char* start = static_cast<const char*>(t.const_data_ptr()) - t.storage_offset() * size;
     const int64_t count = storage_extent(t) * size;
     bytes_.write(start, count);
-    const json facts = {{"dtype", name_of(t.dtype())},      {"sizes", t.sizes().vec()}, {"strides", t.strides().vec()},
-                        {"offset", t.storage_offset()}, {"at", written_},           {"bytes", count}};
+    const json facts = {
+        {"dtype", name_of(t.dtype())},  {"sizes", t.sizes().vec()}, {"strides", t.strides().vec()},
+        {"offset", t.storage_offset()}, {"at", written_},           {"bytes", count}};
     written_ += count;
     return {{"tensor", facts}};
   }
@@ -72,7 +77,9 @@ class CallWriter {
       json operator()(Value::None) const { return nullptr; }
       json operator()(bool b) const { return b; }
       json operator()(int64_t i) const { return i; }
-      json operator()(double d) const { return std::isfinite(d) ? json(d) : json{{"float", fmt::format("{}", d)}}; }
+      json operator()(double d) const {
+        return std::isfinite(d) ? json(d) : json{{"float", fmt::format("{}", d)}};
+      }
       json operator()(const std::string& s) const { return s; }
       json operator()(DType t) const { return {{"dtype", name_of(t)}}; }
       json operator()(MemoryFormat f) const { return {{"format", Value(f).repr()}}; }
@@ -97,8 +104,9 @@ class CallWriter {
 /// Name, schema and arguments of a call.
 inline json describe_call(CallWriter& w, const Sample& s) {
   const OpInfo& info = *s.op->info;
-  json call = {{"op", info.name},      {"overload", info.overload}, {"schema", s.op->schema}, {"tolerance", s.tolerance},
-               {"view", info.is_view}, {"args", json::array()},     {"kwargs", json::array()}};
+  json call = {{"op", info.name},          {"overload", info.overload}, {"schema", s.op->schema},
+               {"tolerance", s.tolerance}, {"view", info.is_view},      {"args", json::array()},
+               {"kwargs", json::array()}};
   for (const Value& v : s.args) call["args"].push_back(w.value(v));
   for (const NamedValue& v : s.kwargs) call["kwargs"].push_back({v.name, w.value(v.value)});
   return call;

@@ -1,14 +1,16 @@
-// Writes every record's sample calls, their results and gradients into files that compare.py replays in PyTorch.
-// Works only when PELLUCID_PARITY_DIR names a folder (tests/parity/run sets it); it compares nothing itself.
+// Writes every record's sample calls, their results and gradients into files that compare.py
+// replays in PyTorch. Works only when PELLUCID_PARITY_DIR names a folder (tests/parity/run sets
+// it); it compares nothing itself.
 //
 // To each call (call_file.h) it adds
 //   results | raised   the tensors, or the message
 //   leaves             for each tensor of args and kwargs in order: whether it requires gradients
-//   gradients          of sum(result * weights) for each leaf, null where none arrived; weights are cos(1), cos(2), … in
+//   gradients          of sum(result * weights) for each leaf, null where none arrived; weights are
+//   cos(1), cos(2), … in
 //                      row-major order
-//   changed            for each of these tensors: what it holds afterwards, null where it is unchanged
-//   in_place           what self held after the in-place form, or null where it was refused
-//   expected           of a failing sample: the text that the message contains
+//   changed            for each of these tensors: what it holds afterwards, null where it is
+//   unchanged in_place           what self held after the in-place form, or null where it was
+//   refused expected           of a failing sample: the text that the message contains
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,7 +49,8 @@ Tensor weights_like(const Tensor& t) {
   return w.to(t.dtype());
 }
 
-// For each tensor of the call, in order: whether running it changed the tensor. Such tensors cannot be leaves.
+// For each tensor of the call, in order: whether running it changed the tensor. Such tensors cannot
+// be leaves.
 std::vector<bool> changed_tensors(const Sample& before, const Sample& after) {
   const Tensors a = tensors_of(before), b = tensors_of(after);
   std::vector<bool> out;
@@ -84,9 +87,7 @@ void add_gradients(CallWriter& w, const Sample& s, const std::vector<bool>& chan
 json in_place_result(CallWriter& w, const Sample& s) {
   try {
     return w.contiguous(run(copied(s), true)[0]);
-  } catch (const Error&) {
-    return nullptr;
-  }
+  } catch (const Error&) { return nullptr; }
 }
 
 // Whether another seed gives other bits: such results cannot be compared with PyTorch's.
@@ -135,7 +136,8 @@ TEST_CASE("parity: every record's samples are written for PyTorch") {
       INFO(text(s));
       dump_valid(w, s, kFloat64);
       const Tensors tensors = tensors_of(s);
-      const bool has_doubles = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.dtype() == kFloat64; });
+      const bool has_doubles = std::any_of(tensors.begin(), tensors.end(),
+                                           [](const Tensor& t) { return t.dtype() == kFloat64; });
       if (has_doubles) dump_valid(w, s, kFloat32);
     }
     for (const Sample& s : samples.failing) {

@@ -17,7 +17,9 @@ using namespace pellucid::profile;
 
 namespace {
 
-MachineCeilings quick() { return measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20}); }
+MachineCeilings quick() {
+  return measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20});
+}
 
 class Folder {
  public:
@@ -67,14 +69,16 @@ TEST_CASE("ceilings: the loops read, write and copy all bytes, at every level") 
 
 TEST_CASE("ceilings: a measurement fills every figure and tells its progress") {
   std::vector<double> done;
-  const MachineCeilings c = measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20},
-                                             [&](std::string_view, double d) { done.push_back(d); });
+  const MachineCeilings c =
+      measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20},
+                       [&](std::string_view, double d) { done.push_back(d); });
   CHECK(c.flops_one > 0);
   CHECK(c.flops_all > 0);
   REQUIRE(c.levels.size() >= 4);
   for (const MemoryLevel& l : c.levels) {
     INFO(l.name);
-    for (const double r : {l.one.read, l.one.write, l.one.copy, l.all.read, l.all.write, l.all.copy})
+    for (const double r :
+         {l.one.read, l.one.write, l.one.copy, l.all.read, l.all.write, l.all.copy})
       CHECK((std::isfinite(r) && r > 0));
   }
   CHECK(done.front() == 0);
@@ -95,8 +99,7 @@ TEST_CASE("ceilings: what was written is read; anything else is measured again")
 
   const std::string good = text_of(folder.file());
   const std::vector<std::string> damaged = {
-      "", "{", "null", "[1, 2]", good.substr(0, good.size() / 2),
-      "{\"cpu\": 3}", good.substr(1)};
+      "", "{", "null", "[1, 2]", good.substr(0, good.size() / 2), "{\"cpu\": 3}", good.substr(1)};
   for (const std::string& text : damaged) {
     std::ofstream(folder.file()) << text;
     CHECK_FALSE(load_ceilings(folder.file()));

@@ -9,38 +9,25 @@
 using namespace pellucid;
 
 namespace {
-constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity(),
+                 kNan = std::numeric_limits<double>::quiet_NaN();
 }
 
-TEST_CASE("print: a whole number") {
-  CHECK(tensor(3).toString() ==
-        R"(tensor(3))");
-}
+TEST_CASE("print: a whole number") { CHECK(tensor(3).toString() == R"(tensor(3))"); }
 
-TEST_CASE("print: a floating number") {
-  CHECK(tensor(3.5).toString() ==
-        R"(tensor(3.5000))");
-}
+TEST_CASE("print: a floating number") { CHECK(tensor(3.5).toString() == R"(tensor(3.5000))"); }
 
-TEST_CASE("print: no elements") {
-  CHECK(zeros({0}).toString() ==
-        R"(tensor([]))");
-}
+TEST_CASE("print: no elements") { CHECK(zeros({0}).toString() == R"(tensor([]))"); }
 
 TEST_CASE("print: no elements in two dims") {
-  CHECK(zeros({0, 3}, kInt64).toString() ==
-        R"(tensor([], size=(0, 3), dtype=torch.int64))");
+  CHECK(zeros({0, 3}, kInt64).toString() == R"(tensor([], size=(0, 3), dtype=torch.int64))");
 }
 
 TEST_CASE("print: whole floats") {
-  CHECK(tensor({1.0, 2.0, -3.0}).toString() ==
-        R"(tensor([ 1.,  2., -3.]))");
+  CHECK(tensor({1.0, 2.0, -3.0}).toString() == R"(tensor([ 1.,  2., -3.]))");
 }
 
-TEST_CASE("print: zeros") {
-  CHECK(zeros({3}).toString() ==
-        R"(tensor([0., 0., 0.]))");
-}
+TEST_CASE("print: zeros") { CHECK(zeros({3}).toString() == R"(tensor([0., 0., 0.]))"); }
 
 TEST_CASE("print: fractions") {
   CHECK(tensor({{1.5, -2.25}, {0.125, 1000.0}}).toString() ==
@@ -54,13 +41,11 @@ TEST_CASE("print: a wide range is scientific") {
 }
 
 TEST_CASE("print: large whole numbers are scientific") {
-  CHECK(tensor({1.0e9, 1.0e9}).toString() ==
-        R"(tensor([1.0000e+09, 1.0000e+09]))");
+  CHECK(tensor({1.0e9, 1.0e9}).toString() == R"(tensor([1.0000e+09, 1.0000e+09]))");
 }
 
 TEST_CASE("print: small ones too") {
-  CHECK(tensor({0.00001, 0.00002}).toString() ==
-        R"(tensor([1.0000e-05, 2.0000e-05]))");
+  CHECK(tensor({0.00001, 0.00002}).toString() == R"(tensor([1.0000e-05, 2.0000e-05]))");
 }
 
 TEST_CASE("print: nan and inf among fractions") {
@@ -69,33 +54,25 @@ TEST_CASE("print: nan and inf among fractions") {
 }
 
 TEST_CASE("print: nan and inf among whole floats") {
-  CHECK(tensor({1.0, kNan, -kInf}).toString() ==
-        R"(tensor([1., nan, -inf]))");
+  CHECK(tensor({1.0, kNan, -kInf}).toString() == R"(tensor([1., nan, -inf]))");
 }
 
-TEST_CASE("print: only nan") {
-  CHECK(tensor({kNan, kNan}).toString() ==
-        R"(tensor([nan, nan]))");
-}
+TEST_CASE("print: only nan") { CHECK(tensor({kNan, kNan}).toString() == R"(tensor([nan, nan]))"); }
 
 TEST_CASE("print: negative zero") {
-  CHECK(tensor({-0.0, 1.0}).toString() ==
-        R"(tensor([-0., 1.]))");
+  CHECK(tensor({-0.0, 1.0}).toString() == R"(tensor([-0., 1.]))");
 }
 
 TEST_CASE("print: bools") {
-  CHECK(tensor({true, false}).toString() ==
-        R"(tensor([ True, False]))");
+  CHECK(tensor({true, false}).toString() == R"(tensor([ True, False]))");
 }
 
 TEST_CASE("print: integers of several widths") {
-  CHECK(tensor({1, -20, 300}).toString() ==
-        R"(tensor([  1, -20, 300]))");
+  CHECK(tensor({1, -20, 300}).toString() == R"(tensor([  1, -20, 300]))");
 }
 
 TEST_CASE("print: another integer dtype") {
-  CHECK(tensor({1, 2}, kInt32).toString() ==
-        R"(tensor([1, 2], dtype=torch.int32))");
+  CHECK(tensor({1, 2}, kInt32).toString() == R"(tensor([1, 2], dtype=torch.int32))");
 }
 
 TEST_CASE("print: another floating dtype") {
@@ -160,13 +137,11 @@ TEST_CASE("print: a transposed tensor") {
 }
 
 TEST_CASE("print: more than 1000 elements are summarised") {
-  CHECK(arange(1001).toString() ==
-        R"(tensor([   0,    1,    2,  ...,  998,  999, 1000]))");
+  CHECK(arange(1001).toString() == R"(tensor([   0,    1,    2,  ...,  998,  999, 1000]))");
 }
 
 TEST_CASE("print: 1000 elements in full") {
-  CHECK(zeros({10, 100})[9].slice(0, 0, 5).toString() ==
-        R"(tensor([0., 0., 0., 0., 0.]))");
+  CHECK(zeros({10, 100})[9].slice(0, 0, 5).toString() == R"(tensor([0., 0., 0., 0., 0.]))");
 }
 
 TEST_CASE("print: summarised rows") {

@@ -81,7 +81,8 @@ TEST_CASE("tensor: the default dtype is a floating one") {
   CHECK(get_default_dtype() == kFloat32);
   CHECK_THROWS_AS(set_default_dtype(kInt64), TypeError);
   set_default_dtype(kFloat64);
-  const DType made = zeros({1}).dtype(), from_literal = tensor(1.5).dtype(), sum = (tensor({1, 2}) + 0.5).dtype();
+  const DType made = zeros({1}).dtype(), from_literal = tensor(1.5).dtype(),
+              sum = (tensor({1, 2}) + 0.5).dtype();
   set_default_dtype(kFloat32);
   CHECK(made == kFloat64);
   CHECK(from_literal == kFloat64);
@@ -97,7 +98,8 @@ TEST_CASE("tensor: to returns the same tensor unless something changes") {
   CHECK(t.to(kCPU).is_same(t));
   CHECK(t.to(zeros({1}, kInt16)).dtype() == kInt16);
   const Tensor image = ones({1, 2, 2, 2});
-  CHECK(image.to(TensorOptions().memory_format(MemoryFormat::ChannelsLast)).is_contiguous(MemoryFormat::ChannelsLast));
+  CHECK(image.to(TensorOptions().memory_format(MemoryFormat::ChannelsLast))
+            .is_contiguous(MemoryFormat::ChannelsLast));
   CHECK(t.new_zeros({3}, kInt64).dtype() == kInt64);
   CHECK(t.to(kFloat64).new_full({2}, 1.5).dtype() == kFloat64);
 }

@@ -18,9 +18,17 @@ class Dims {
   Dims(size_t n, int64_t value) { resize(n, value); }
   Dims(const Dims& o) { assign(o); }
   Dims(Dims&& o) noexcept : size_(o.size_), capacity_(o.capacity_) { steal(o); }
-  Dims& operator=(const Dims& o) { if (this != &o) assign(o); return *this; }
+  Dims& operator=(const Dims& o) {
+    if (this != &o) assign(o);
+    return *this;
+  }
   Dims& operator=(Dims&& o) noexcept {
-    if (this != &o) { free_heap(); size_ = o.size_; capacity_ = o.capacity_; steal(o); }
+    if (this != &o) {
+      free_heap();
+      size_ = o.size_;
+      capacity_ = o.capacity_;
+      steal(o);
+    }
     return *this;
   }
   ~Dims() { free_heap(); }
@@ -40,7 +48,10 @@ class Dims {
   operator IntArrayRef() const { return {data(), size_}; }
   IntArrayRef ref() const { return {data(), size_}; }
   void assign(IntArrayRef v) {
-    if (!(v.data() == data())) { reserve(v.size()); if (v.size()) std::memmove(data(), v.data(), v.size() * sizeof(int64_t)); }
+    if (!(v.data() == data())) {
+      reserve(v.size());
+      if (v.size()) std::memmove(data(), v.data(), v.size() * sizeof(int64_t));
+    }
     size_ = static_cast<uint32_t>(v.size());
   }
   void resize(size_t n, int64_t value = 0) {
@@ -73,10 +84,15 @@ class Dims {
     heap_ = p;
     capacity_ = static_cast<uint32_t>(wanted);
   }
-  void free_heap() { if (capacity_) delete[] heap_; capacity_ = 0; }
+  void free_heap() {
+    if (capacity_) delete[] heap_;
+    capacity_ = 0;
+  }
   void steal(Dims& o) {
-    if (capacity_) heap_ = o.heap_;
-    else std::memcpy(inline_, o.inline_, sizeof inline_);
+    if (capacity_)
+      heap_ = o.heap_;
+    else
+      std::memcpy(inline_, o.inline_, sizeof inline_);
     o.size_ = 0;
     o.capacity_ = 0;
   }
@@ -90,8 +106,7 @@ class Dims {
 
 }  // namespace pellucid
 
-template <>
-struct fmt::formatter<pellucid::Dims> : fmt::formatter<pellucid::IntArrayRef> {
+template <> struct fmt::formatter<pellucid::Dims> : fmt::formatter<pellucid::IntArrayRef> {
   auto format(const pellucid::Dims& v, format_context& ctx) const {
     return fmt::formatter<pellucid::IntArrayRef>::format(v.ref(), ctx);
   }

@@ -9,28 +9,38 @@
 
 namespace pellucid::detail {
 
-/// Append-only; elements never move once the final size was reserved. Neither copied nor moved itself.
-template <class T, size_t N>
-class InlineVec {
+/// Append-only; elements never move once the final size was reserved. Neither copied nor moved
+/// itself.
+template <class T, size_t N> class InlineVec {
  public:
   InlineVec() = default;
   InlineVec(const InlineVec&) = delete;
-  ~InlineVec() { clear(); if (data_ != inline_data()) ::operator delete(data_); }
+  ~InlineVec() {
+    clear();
+    if (data_ != inline_data()) ::operator delete(data_);
+  }
   void reserve(size_t n) {
     if (n <= capacity_) return;
     T* grown = static_cast<T*>(::operator new(n * sizeof(T)));
-    for (size_t i = 0; i < size_; ++i) { new (grown + i) T(std::move(data_[i])); data_[i].~T(); }
+    for (size_t i = 0; i < size_; ++i) {
+      new (grown + i) T(std::move(data_[i]));
+      data_[i].~T();
+    }
     if (data_ != inline_data()) ::operator delete(data_);
     data_ = grown;
     capacity_ = n;
   }
-  template <class... Args>
-  T& emplace_back(Args&&... args) {
+  template <class... Args> T& emplace_back(Args&&... args) {
     if (size_ == capacity_) reserve(size_ * 2);
     return *new (data_ + size_++) T(std::forward<Args>(args)...);
   }
-  void resize(size_t n) { reserve(n); while (size_ < n) emplace_back(); }
-  void clear() { while (size_ > 0) data_[--size_].~T(); }
+  void resize(size_t n) {
+    reserve(n);
+    while (size_ < n) emplace_back();
+  }
+  void clear() {
+    while (size_ > 0) data_[--size_].~T();
+  }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   T& operator[](size_t i) { return data_[i]; }

@@ -1,4 +1,5 @@
-// Ref: the intrusive counted pointer behind Tensor, Storage and Node, and their thread-local free lists.
+// Ref: the intrusive counted pointer behind Tensor, Storage and Node, and their thread-local free
+// lists.
 #pragma once
 
 #include <atomic>
@@ -20,21 +21,31 @@ struct RefCounted {
 };
 
 /// A counted pointer to T.
-template <class T>
-class Ref {
+template <class T> class Ref {
  public:
   constexpr Ref() = default;
   constexpr Ref(std::nullptr_t) {}
   /// Takes over a reference that the caller holds.
-  static Ref adopt(T* p) { Ref r; r.p_ = p; return r; }
+  static Ref adopt(T* p) {
+    Ref r;
+    r.p_ = p;
+    return r;
+  }
   /// Adds a reference to a live object.
-  static Ref share(T* p) { if (p) p->refs.fetch_add(1, std::memory_order_relaxed); return adopt(p); }
-  Ref(const Ref& o) : p_(o.p_) { if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed); }
+  static Ref share(T* p) {
+    if (p) p->refs.fetch_add(1, std::memory_order_relaxed);
+    return adopt(p);
+  }
+  Ref(const Ref& o) : p_(o.p_) {
+    if (p_) p_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
   Ref(Ref&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   template <class U>
-    requires std::is_convertible_v<U*, T*>
-  Ref(Ref<U> o) : p_(o.release()) {}
-  Ref& operator=(Ref o) noexcept { std::swap(p_, o.p_); return *this; }
+  requires std::is_convertible_v<U*, T*> Ref(Ref<U> o) : p_(o.release()) {}
+  Ref& operator=(Ref o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
   ~Ref() { drop(p_); }
   T* get() const { return p_; }
   T* operator->() const { return p_; }
@@ -50,7 +61,10 @@ class Ref {
     if (!p) return;
     if constexpr (!requires { T::kWeaklyHeld; }) {
       // The sole owner needs no atomic decrement: nobody else can reach the object.
-      if (p->refs.load(std::memory_order_acquire) == 1) { T::destroy(p); return; }
+      if (p->refs.load(std::memory_order_acquire) == 1) {
+        T::destroy(p);
+        return;
+      }
     }
     if (p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
   }

@@ -1,5 +1,5 @@
-// What a Tensor handle points to: sizes, strides, storage and, where gradients are involved, AutogradMeta.
-// Nothing here is part of the API that programs should use directly.
+// What a Tensor handle points to: sizes, strides, storage and, where gradients are involved,
+// AutogradMeta. Nothing here is part of the API that programs should use directly.
 #pragma once
 
 #include <functional>
@@ -22,13 +22,15 @@ namespace detail {
 struct TensorImpl;
 struct AutogradMeta;
 
-/// The bytes that one or several tensors look at, and the version that counts in-place changes of them.
+/// The bytes that one or several tensors look at, and the version that counts in-place changes of
+/// them.
 struct PELLUCID_API Storage : RefCounted {
   void* data = nullptr;
   size_t bytes = 0;
   std::atomic<uint32_t> version{0};
   MemoryCategory category = MemoryCategory::Other;
-  /// True once a mutable pointer was given to the program: then nothing derived from the bytes may be cached.
+  /// True once a mutable pointer was given to the program: then nothing derived from the bytes may
+  /// be cached.
   std::atomic<bool> pointer_given_out{false};
   /// Set for memory that is not the allocator's (from_blob).
   std::unique_ptr<std::function<void(void*)>> deleter;
@@ -38,15 +40,16 @@ struct PELLUCID_API Storage : RefCounted {
 };
 
 PELLUCID_API Ref<Storage> new_storage(size_t bytes);
-PELLUCID_API Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)> deleter);
+PELLUCID_API Ref<Storage> borrow_storage(void* data, size_t bytes,
+                                         std::function<void(void*)> deleter);
 
 struct PELLUCID_API TensorImpl : RefCounted {
   DType dtype = kFloat32;
-  bool wrapped_number = false;   ///< made from a Python-like number: weakest in type promotion
-  bool hidden_layout = false;    ///< an op, not the program, chose channels-last
-  bool inference = false;        ///< made in inference mode
-  bool no_grad_view = false;     ///< a view taken while gradients were off
-  bool untracked = false;        ///< PyTorch's .data: changes through it do not count as versions
+  bool wrapped_number = false;  ///< made from a Python-like number: weakest in type promotion
+  bool hidden_layout = false;   ///< an op, not the program, chose channels-last
+  bool inference = false;       ///< made in inference mode
+  bool no_grad_view = false;    ///< a view taken while gradients were off
+  bool untracked = false;       ///< PyTorch's .data: changes through it do not count as versions
   Dims sizes;
   Dims strides;
   int64_t numel = 0;
@@ -59,7 +62,9 @@ struct PELLUCID_API TensorImpl : RefCounted {
   bool is_contiguous() const;
   bool is_channels_last() const;
   /// Counts an in-place change.
-  void bump_version() const { if (!untracked) storage->version.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() const {
+    if (!untracked) storage->version.fetch_add(1, std::memory_order_relaxed);
+  }
   /// Sets sizes with row-major strides; checks that numel fits int64.
   void set_contiguous(IntArrayRef new_sizes);
   static void destroy(TensorImpl* t) noexcept;
@@ -72,7 +77,8 @@ PELLUCID_API Ref<TensorImpl> alias_impl(const TensorImpl& t);
 PELLUCID_API Dims contiguous_strides(IntArrayRef sizes);
 /// Channels-last strides of a 4-D (or 3-D: N C L) shape.
 PELLUCID_API Dims channels_last_strides(IntArrayRef sizes);
-/// The product of sizes; throws ValueError where it passes 2^63 - 1, ShapeError where a size is negative.
+/// The product of sizes; throws ValueError where it passes 2^63 - 1, ShapeError where a size is
+/// negative.
 PELLUCID_API int64_t checked_numel(IntArrayRef sizes);
 
 }  // namespace detail
