@@ -26,7 +26,9 @@ add_library(pellucid_flags INTERFACE)
 target_compile_options(pellucid_flags INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wno-restrict -Wno-stringop-overflow $<$<BOOL:${PELLUCID_WERROR}>:-Werror>
   -fno-math-errno -fno-trapping-math -ffp-contract=off
-  -fno-omit-frame-pointer -fno-semantic-interposition -fdiagnostics-color=auto)
+  -fno-omit-frame-pointer -fno-semantic-interposition
+  -ftls-model=initial-exec  # one instruction to reach a thread-local; all of ours together take few bytes
+  -fdiagnostics-color=auto)
 target_link_options(pellucid_flags INTERFACE -Wl,--as-needed)
 if(NOT PELLUCID_SANITIZE)
   target_link_options(pellucid_flags INTERFACE -Wl,--no-undefined)

@@ -256,7 +256,7 @@ struct PELLUCID_API AutogradContext {
   void mark_dirty(const variable_list& inputs);
   void set_materialize_grads(bool on) { materialize_ = on; }
   bool needs_input_grad(size_t output_edge) const;
-  std::map<std::string, std::any> saved_data;
+  std::map<std::string, Value> saved_data;  ///< anything else than tensors to differentiate
 
   // The tape's.
   void save_variables(const NodeRef& owner, const variable_list& outputs);

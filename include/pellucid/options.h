@@ -14,20 +14,20 @@ namespace pellucid {
 /// How the elements of an image batch lie in memory; PyTorch's meaning.
 enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast };
 enum class Layout : uint8_t { Strided };
-enum class DeviceType : uint8_t { CPU };
+enum class DeviceType : uint8_t { CPU, CUDA };  // CUDA is a name for programs that ask for it
 inline constexpr Layout kStrided = Layout::Strided;
-inline constexpr DeviceType kCPU = DeviceType::CPU;
+inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 
 /// Where a tensor lives: always the CPU.
 class Device {
  public:
-  constexpr Device(DeviceType = kCPU, int8_t index = -1) : index_(index) {}
+  constexpr Device(DeviceType type = kCPU, int8_t index = -1) : index_(index) {
+    if (type != kCPU) refuse("cuda");
+  }
   Device(const std::string& name) : Device(std::string_view(name)) {}
   Device(const char* name) : Device(std::string_view(name)) {}
   Device(std::string_view name) {
-    PELLUCID_CHECK(name == "cpu" || name == "cpu:0", ValueError,
-                   "Device: '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".",
-                   name);
+    if (name != "cpu" && name != "cpu:0") refuse(name);
   }
   constexpr DeviceType type() const { return kCPU; }
   constexpr int8_t index() const { return index_; }
@@ -37,6 +37,10 @@ class Device {
   friend constexpr bool operator==(Device, Device) { return true; }
 
  private:
+  [[noreturn]] static void refuse(std::string_view name) {
+    detail::raise<ValueError>(
+        "Device: '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".", name);
+  }
   int8_t index_ = -1;
 };
 
@@ -46,7 +50,7 @@ class TensorOptions {
   constexpr TensorOptions() = default;
   constexpr TensorOptions(DType t) : dtype_(t) {}
   constexpr TensorOptions(Device) {}
-  constexpr TensorOptions(DeviceType) {}
+  constexpr TensorOptions(DeviceType type) : TensorOptions(Device(type)) {}
   constexpr TensorOptions(Layout) {}
   constexpr TensorOptions(MemoryFormat f) : format_(f) {}
   constexpr TensorOptions dtype(std::optional<DType> t) const {
@@ -55,7 +59,9 @@ class TensorOptions {
     return o;
   }
   constexpr TensorOptions device(Device) const { return *this; }
-  constexpr TensorOptions device(DeviceType, int8_t = -1) const { return *this; }
+  constexpr TensorOptions device(DeviceType type, int8_t index = -1) const {
+    return device(Device(type, index));
+  }
   constexpr TensorOptions layout(Layout) const { return *this; }
   constexpr TensorOptions pinned_memory(bool) const { return *this; }
   constexpr TensorOptions requires_grad(bool on) const {

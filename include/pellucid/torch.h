@@ -29,6 +29,9 @@ template <class T> using optional = std::optional<T>;
 inline constexpr std::nullopt_t nullopt = std::nullopt;
 using string_view = std::string_view;
 
+inline constexpr DType kU8 = kUInt8, kI8 = kInt8, kI16 = kInt16, kI32 = kInt32, kI64 = kInt64,
+                       kF16 = kFloat16, kF32 = kFloat32, kF64 = kFloat64;
+
 namespace cuda {
 /// False: pellucid runs on the CPU.
 inline bool is_available() { return false; }

@@ -37,6 +37,10 @@ class PELLUCID_API Value {
   Value(MemoryFormat v) : v_(v) {}
   Value(Tensor v) : v_(std::move(v)) {}
   Value(Values v) : v_(std::move(v)) {}
+  template <class T>
+  requires(std::is_same_v<T, std::vector<Tensor>> || std::is_same_v<T, std::vector<int64_t>>)
+      Value(const T& v)
+      : v_(Values(v.begin(), v.end())) {}
   Value(const Scalar& s) {
     if (s.isBoolean())
       v_ = s.toBool();
@@ -57,6 +61,26 @@ class PELLUCID_API Value {
   Scalar scalar() const;
   /// The tensor; throws TypeError for anything else.
   const Tensor& tensor() const;
+
+  // libtorch's names (c10::IValue). A conversion throws TypeError where the value is something
+  // else.
+  bool isNone() const { return is_none(); }
+  bool isTensor() const { return as<Tensor>() != nullptr; }
+  bool isBool() const { return as<bool>() != nullptr; }
+  bool isInt() const { return as<int64_t>() != nullptr; }
+  bool isDouble() const { return as<double>() != nullptr; }
+  bool isString() const { return as<std::string>() != nullptr; }
+  bool isList() const { return as<Values>() != nullptr; }
+  const Tensor& toTensor() const { return tensor(); }
+  bool toBool() const { return scalar().toBool(); }
+  int64_t toInt() const { return scalar().toLong(); }
+  double toDouble() const { return scalar().toDouble(); }
+  Scalar toScalar() const { return scalar(); }
+  const std::string& toStringRef() const;
+  const Values& toListRef() const;
+  std::vector<int64_t> toIntVector() const;
+  std::vector<Tensor> toTensorVector() const;
+
   /// "int", "Tensor", "list of int"…, for messages.
   std::string type_name() const;
   /// The value as source text: 2, 0.5, 'mean', float32, [1, 2], randn-like tensors as float32[2,
@@ -66,6 +90,8 @@ class PELLUCID_API Value {
  private:
   Variant v_;
 };
+
+using IValue = Value;
 
 /// A keyword argument.
 struct NamedValue {

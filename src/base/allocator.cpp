@@ -24,11 +24,10 @@ namespace {
 
 constexpr int64_t kPublishStep = 64 << 10;  // how far g_published may lag behind, per thread
 
-// initial-exec: one instruction to reach them; they need a few bytes of the static TLS space.
-[[gnu::tls_model("initial-exec")]] thread_local ThreadCache* t_cache = nullptr;
-[[gnu::tls_model("initial-exec")]] thread_local bool t_ended = false;
-[[gnu::tls_model("initial-exec")]] thread_local bool t_in_hook = false;
-[[gnu::tls_model("initial-exec")]] thread_local MemoryCategory t_category = MemoryCategory::Other;
+constinit thread_local ThreadCache* t_cache = nullptr;
+constinit thread_local bool t_ended = false;
+constinit thread_local bool t_in_hook = false;
+constinit thread_local MemoryCategory t_category = MemoryCategory::Other;
 
 std::atomic<AllocationHook> g_hook{nullptr};
 std::atomic<int64_t> g_failure_countdown{0};

@@ -52,8 +52,8 @@ std::atomic<bool> g_forked{false};  // libgomp's threads do not survive fork
 std::atomic<int> g_threads{0};      // 0: not yet decided
 char g_fork_tag, g_join_tag;
 
-thread_local bool t_in_region = false;
-thread_local int t_serial_depth = 0;
+constinit thread_local bool t_in_region = false;
+constinit thread_local int t_serial_depth = 0;
 
 void after_fork_in_child() {
   g_forked.store(true, std::memory_order_relaxed);

@@ -16,8 +16,8 @@ namespace pellucid::autograd {
 
 namespace {
 std::atomic<uint64_t> sequence_counter{1};
-thread_local std::vector<Node*>* dying = nullptr;
-thread_local GraphTask* current_task = nullptr;
+constinit thread_local std::vector<Node*>* dying = nullptr;
+constinit thread_local GraphTask* current_task = nullptr;
 }  // namespace
 
 Node::Node() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed)) {}
@@ -92,6 +92,7 @@ struct GraphTask {
   bool keep_graph = false, create_graph = false;
   std::vector<Slot> slots;
   std::vector<uint32_t> free_slots;
+  std::vector<variable_list> spare;  // emptied lists, kept for their memory
   std::vector<Pending> heap;
   // Nodes that another run holds at the same time; looked up here instead of in the node.
   std::unordered_map<Node*, uint32_t> contested;
@@ -137,6 +138,10 @@ struct GraphTask {
       contested.emplace(n, index);
     Slot& s = slots[index];
     s.node = node;
+    if (!spare.empty()) {
+      s.grads = std::move(spare.back());
+      spare.pop_back();
+    }
     s.grads.resize(std::max<size_t>(n->outputs_.size(), 1));
     heap.push_back({n->is_accumulate() ? 0 : n->sequence_, index});
     std::push_heap(heap.begin(), heap.end());
@@ -301,6 +306,8 @@ void GraphTask::run() {
     free_slots.push_back(index);
     release(node.get());
     run_node(node, std::move(grads));
+    grads.clear();
+    spare.push_back(std::move(grads));
   }
 }
 

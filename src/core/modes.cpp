@@ -4,8 +4,8 @@
 namespace pellucid::autograd {
 
 namespace {
-thread_local bool grad_enabled = true;
-thread_local bool inference = false;
+constinit thread_local bool grad_enabled = true;
+constinit thread_local bool inference = false;
 std::atomic<bool> anomaly{false}, anomaly_checks_nan{true};
 }  // namespace
 

@@ -45,11 +45,10 @@ Tensors no_gradient(const Vjp&) { return {}; }
 struct Vjp::Source {
   const tape::OpNode& node;
   autograd::NodeRef self;
-  mutable detail::InlineVec<Tensor, 4> unpacked;
+  mutable detail::InlineVec<Tensor, 32> unpacked;  // references stay valid while the vjp runs
 
   const Tensor& keep(Tensor t) const {
     PELLUCID_ASSERT(unpacked.size() < 32);
-    unpacked.reserve(32);  // references stay valid while the vjp runs
     return unpacked.emplace_back(std::move(t));
   }
 };
@@ -376,21 +375,26 @@ struct HookPair {
   SavedTensorsHooks::Pack pack;
   SavedTensorsHooks::Unpack unpack;
 };
-thread_local std::vector<HookPair> saved_hooks;
+// The innermost pair; a pointer costs nothing to look at.
+constinit thread_local std::vector<HookPair>* saved_hooks = nullptr;
 }  // namespace
 
 SavedTensorsHooks::SavedTensorsHooks(Pack pack, Unpack unpack) {
-  saved_hooks.push_back({std::move(pack), std::move(unpack)});
+  if (!saved_hooks) saved_hooks = new std::vector<HookPair>;
+  saved_hooks->push_back({std::move(pack), std::move(unpack)});
 }
-SavedTensorsHooks::~SavedTensorsHooks() { saved_hooks.pop_back(); }
+SavedTensorsHooks::~SavedTensorsHooks() {
+  saved_hooks->pop_back();
+  if (saved_hooks->empty()) delete std::exchange(saved_hooks, nullptr);
+}
 
 SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role), version_(t._version()) {
   PELLUCID_CHECK(
       !t.is_inference(), AutogradError,
       "a tensor made in inference mode ({}) cannot be saved for backward; clone it outside.",
       describe(t));
-  if (!saved_hooks.empty()) [[unlikely]] {
-    const HookPair hooks = saved_hooks.back();
+  if (saved_hooks) [[unlikely]] {
+    const HookPair hooks = saved_hooks->back();
     const AutoGradMode off(false);
     packed_ = std::make_shared<PackedState>(PackedState{
         hooks.pack(t.detach()), hooks.unpack, role == Role::Other ? gradient_edge(t) : Edge()});

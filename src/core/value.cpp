@@ -17,6 +17,28 @@ const Tensor& Value::tensor() const {
   detail::raise<TypeError>("a Tensor was expected, found {}.", type_name());
 }
 
+const std::string& Value::toStringRef() const {
+  if (const auto* s = as<std::string>()) return *s;
+  detail::raise<TypeError>("a string was expected, found {}.", type_name());
+}
+
+const Values& Value::toListRef() const {
+  if (const auto* v = as<Values>()) return *v;
+  detail::raise<TypeError>("a list was expected, found {}.", type_name());
+}
+
+std::vector<int64_t> Value::toIntVector() const {
+  std::vector<int64_t> out;
+  for (const Value& v : toListRef()) out.push_back(v.toInt());
+  return out;
+}
+
+std::vector<Tensor> Value::toTensorVector() const {
+  std::vector<Tensor> out;
+  for (const Value& v : toListRef()) out.push_back(v.tensor());
+  return out;
+}
+
 std::string Value::type_name() const {
   struct Name {
     std::string operator()(None) const { return "None"; }

@@ -65,8 +65,6 @@ DType result_type(std::span<const Tensor* const> inputs) {
   return result.value_or(get_default_dtype());
 }
 
-DType result_type(const Call& c) { return result_type(c.inputs()); }
-
 DType to_float(DType t) { return is_floating(t) ? t : get_default_dtype(); }
 
 DType compute_type(DType t) {
@@ -148,9 +146,8 @@ void check_same_dtype(const Call& c, const Tensor& a, const Tensor& b) {
       c.name(), a.dtype(), b.dtype());
 }
 
-void check_defined(const Call& c, size_t input, std::string_view argument) {
-  PELLUCID_CHECK(c.has_in(input), ValueError, "{}: '{}' is an undefined tensor.", c.name(),
-                 argument);
+void raise_undefined(const Call& c, std::string_view argument) {
+  detail::raise<ValueError>("{}: '{}' is an undefined tensor.", c.name(), argument);
 }
 
 void check_dim(const Call& c, const Tensor& t, int64_t dims, std::string_view argument) {

@@ -13,8 +13,15 @@ Dims broadcast_sizes(std::string_view op, IntArrayRef a, IntArrayRef b);
 bool broadcasts_to(IntArrayRef from, IntArrayRef to);
 /// PyTorch's result type of the call's defined inputs: tensors with dimensions first, then 0-dim
 /// ones, then numbers.
-DType result_type(const Call& c);
 DType result_type(std::span<const Tensor* const> inputs);
+inline DType result_type(const Call& c) {
+  // Nearly always there are two tensors of one dtype.
+  if (c.input_count() == 2 && c.has_in(0) && c.has_in(1)) {
+    const detail::TensorImpl &a = c.in(0).impl(), &b = c.in(1).impl();
+    if (a.dtype == b.dtype && !a.wrapped_number) return a.dtype;
+  }
+  return result_type(c.inputs());
+}
 /// Integers become the default floating dtype.
 DType to_float(DType t);
 /// The type in which a kernel computes values of t: float for 16-bit floats, int32 for small
@@ -35,7 +42,11 @@ Tensor restore_dims(const Tensor& reduced, IntArrayRef dims, int64_t ndim, bool 
 
 void check_floating(const Call& c, const Tensor& t, std::string_view argument);
 void check_same_dtype(const Call& c, const Tensor& a, const Tensor& b);
-void check_defined(const Call& c, size_t input, std::string_view argument);
+[[noreturn]] void raise_undefined(const Call& c, std::string_view argument);
+inline void check_defined(const Call& c, size_t input, std::string_view argument) {
+  if (!c.has_in(input)) [[unlikely]]
+    raise_undefined(c, argument);
+}
 void check_dim(const Call& c, const Tensor& t, int64_t dims, std::string_view argument);
 
 /// Makes output k for a pointwise result: broadcast sizes, and the memory order of the inputs where

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "base/allocator.h"
 #include "pellucid/tensor.h"
@@ -20,39 +21,45 @@ constexpr bool kPooled = false;
 constexpr bool kPooled = true;
 #endif
 
-constexpr size_t kClassBytes = 64, kClasses = 16, kKept = 512;
+constexpr size_t kClassBytes = 64, kClasses = 16;
+constexpr uint32_t kKept = 4096;  // blocks of one class: what a graph of as many ops gives back
 
 // Blocks of one thread, by size class. Blocks freed on another thread stay there: the lists are
-// bounded.
+// bounded. Constant-initialised and without a destructor, so that reaching it takes one
+// instruction.
 struct Pool {
   struct Block {
     Block* next;
   };
   std::array<Block*, kClasses> free{};
-  std::array<uint32_t, kClasses> count{};
-  bool alive = true;
-  ~Pool() {
-    alive = false;
-    for (Block* b : free)
-      while (b) {
-        Block* next = b->next;
-        std::free(b);
-        b = next;
-      }
+  std::array<uint32_t, kClasses>
+      room{};  // how many more blocks may be kept; 0 until `Owner` is there
+};
+constinit thread_local Pool pool;
+
+// Gives the blocks back when the thread ends; from then on nothing is kept.
+struct Owner {
+  Owner() { pool.room.fill(kKept); }
+  ~Owner() {
+    pool.room.fill(0);
+    for (Pool::Block*& first : pool.free)
+      while (first) std::free(std::exchange(first, first->next));
   }
 };
-thread_local Pool pool;
+
+[[gnu::noinline]] void open_pool() { thread_local const Owner owner; }
 
 }  // namespace
 
 void* pool_allocate(size_t bytes) {
   const size_t c = (bytes + kClassBytes - 1) / kClassBytes;
-  if (kPooled && c < kClasses && pool.alive) {
-    if (Pool::Block* b = pool.free[c]) {
+  if (kPooled && c < kClasses) {
+    if (Pool::Block* b = pool.free[c]) [[likely]] {
       pool.free[c] = b->next;
-      --pool.count[c];
+      ++pool.room[c];
       return b;
     }
+    open_pool();
   }
   void* p = std::malloc(c * kClassBytes);
   if (!p) throw std::bad_alloc();
@@ -61,11 +68,11 @@ void* pool_allocate(size_t bytes) {
 
 void pool_release(void* p, size_t bytes) noexcept {
   const size_t c = (bytes + kClassBytes - 1) / kClassBytes;
-  if (kPooled && c < kClasses && pool.alive && pool.count[c] < kKept) {
+  if (kPooled && c < kClasses && pool.room[c] > 0) {
     auto* b = static_cast<Pool::Block*>(p);
     b->next = pool.free[c];
     pool.free[c] = b;
-    ++pool.count[c];
+    --pool.room[c];
     return;
   }
   std::free(p);
@@ -102,7 +109,10 @@ Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)>
 }
 
 void TensorImpl::destroy(TensorImpl* t) noexcept {
-  delete t->meta;
+  if (t->meta) {
+    t->meta->~AutogradMeta();
+    pool_release(t->meta, sizeof(AutogradMeta));
+  }
   t->~TensorImpl();
   pool_release(t, sizeof(TensorImpl));
 }
@@ -146,6 +156,13 @@ Dims channels_last_strides(IntArrayRef sizes) {
 }
 
 void TensorImpl::set_contiguous(IntArrayRef new_sizes) {
+  if (new_sizes.size() == 1 && new_sizes[0] >= 0) {
+    numel = new_sizes[0];
+    sizes.assign(new_sizes);
+    strides.resize(1);
+    strides[0] = 1;
+    return;
+  }
   numel = checked_numel(new_sizes);
   sizes.assign(new_sizes);
   const size_t n = new_sizes.size();
@@ -157,7 +174,7 @@ void TensorImpl::set_contiguous(IntArrayRef new_sizes) {
   }
 }
 
-bool TensorImpl::is_contiguous() const {
+bool TensorImpl::is_contiguous_nd() const {
   if (numel == 0) return true;
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -202,7 +219,7 @@ Ref<TensorImpl> alias_impl(const TensorImpl& src) {
 
 AutogradMeta& meta_of(const Tensor& t) {
   TensorImpl& impl = t.impl();
-  if (!impl.meta) impl.meta = new AutogradMeta;
+  if (!impl.meta) impl.meta = new (pool_allocate(sizeof(AutogradMeta))) AutogradMeta;
   return *impl.meta;
 }
 

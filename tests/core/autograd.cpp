@@ -361,7 +361,7 @@ TEST_CASE("a custom function: saved values, constants, gradients of gradients") 
     }
     static autograd::variable_list backward(autograd::AutogradContext* ctx,
                                             autograd::variable_list g) {
-      const double factor = std::any_cast<double>(ctx->saved_data["factor"]);
+      const double factor = ctx->saved_data["factor"].toDouble();
       return {g[0] * ctx->get_saved_variables()[0] * (2 * factor), Tensor()};
     }
   };

@@ -50,7 +50,8 @@ class Dims {
   void assign(IntArrayRef v) {
     if (!(v.data() == data())) {
       reserve(v.size());
-      if (v.size()) std::memmove(data(), v.data(), v.size() * sizeof(int64_t));
+      int64_t* const to = data();
+      for (size_t i = 0; i < v.size(); ++i) to[i] = v.data()[i];
     }
     size_ = static_cast<uint32_t>(v.size());
   }
@@ -92,14 +93,14 @@ class Dims {
     if (capacity_)
       heap_ = o.heap_;
     else
-      std::memcpy(inline_, o.inline_, sizeof inline_);
+      for (size_t i = 0; i < size_; ++i) inline_[i] = o.inline_[i];
     o.size_ = 0;
     o.capacity_ = 0;
   }
   uint32_t size_ = 0;
   uint32_t capacity_ = 0;  // 0 while inline
   union {
-    int64_t inline_[kInline] = {};
+    int64_t inline_[kInline];
     int64_t* heap_;
   };
 };

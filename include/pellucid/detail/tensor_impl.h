@@ -59,7 +59,9 @@ struct PELLUCID_API TensorImpl : RefCounted {
   AutogradMeta* meta = nullptr;  ///< owned; null while no gradient is involved
 
   void* data() const { return static_cast<char*>(storage->data) + offset * element_size(dtype); }
-  bool is_contiguous() const;
+  bool is_contiguous() const {
+    return sizes.size() == 1 ? strides[0] == 1 || sizes[0] <= 1 : is_contiguous_nd();
+  }
   bool is_channels_last() const;
   /// Counts an in-place change.
   void bump_version() const {
@@ -68,6 +70,9 @@ struct PELLUCID_API TensorImpl : RefCounted {
   /// Sets sizes with row-major strides; checks that numel fits int64.
   void set_contiguous(IntArrayRef new_sizes);
   static void destroy(TensorImpl* t) noexcept;
+
+ private:
+  bool is_contiguous_nd() const;
 };
 
 PELLUCID_API Ref<TensorImpl> new_impl(DType dtype, IntArrayRef sizes);

@@ -1,0 +1,78 @@
+// In-place forms: of views, of numbers, and what they leave for gradients of gradients.
+#include <doctest/doctest.h>
+
+#include "pellucid/pellucid.h"
+
+using namespace pellucid;
+using autograd::grad;
+
+TEST_CASE("in place: views change the tensor's own sizes and keep its storage") {
+  const Tensor x = arange(6).view({2, 3}).clone();
+  const void* const data = x.const_data_ptr();
+  x.transpose_(0, 1);
+  CHECK(x.sizes() == IntArrayRef({3, 2}));
+  CHECK(x.strides() == IntArrayRef({1, 3}));
+  CHECK(x.unsqueeze_(0).sizes() == IntArrayRef({1, 3, 2}));
+  CHECK(x.squeeze_().sizes() == IntArrayRef({3, 2}));
+  CHECK(x.t_().equal(arange(6).view({2, 3})));
+  CHECK(x.const_data_ptr() == data);
+  CHECK_THROWS_AS(x.transpose_(0, 2), IndexError);
+  CHECK(x.sizes() == IntArrayRef({2, 3}));
+}
+
+TEST_CASE("in place: gradients pass through a changed view") {
+  const Tensor w = arange(6, kFloat64).view({2, 3}).clone().requires_grad_();
+  CHECK_THROWS_AS(w.t_(), AutogradError);
+  const Tensor y = w * 2;
+  y.transpose_(0, 1).unsqueeze_(1);
+  const Tensor weight = arange(6, kFloat64).view({3, 1, 2});
+  (y * weight).sum().backward();
+  CHECK(w.grad().equal(weight.squeeze(1).t() * 2));
+}
+
+TEST_CASE("in place: a second derivative reads the value from before the change") {
+  const Tensor x = tensor(3.0, kFloat64).requires_grad_();
+  const Tensor y = x * 1;
+  y.pow_(3);
+  const Tensor first = grad({y}, {x}, {}, true, true)[0];
+  CHECK(first.item<double>() == doctest::Approx(27));
+  CHECK(grad({first}, {x})[0].item<double>() == doctest::Approx(18));
+}
+
+TEST_CASE("in place: random fills, and random numbers around a tensor of means") {
+  manual_seed(7);
+  const Tensor x = zeros({10000});
+  CHECK(x.normal_(3, 0.5).is_same(x));
+  CHECK(x.mean().item<double>() == doctest::Approx(3).epsilon(0.02));
+  CHECK(x.bernoulli_().mean().item<double>() == doctest::Approx(0.5).epsilon(0.05));
+  const Tensor around = normal(full({10000}, 5.0), 2.0);
+  CHECK(around.mean().item<double>() == doctest::Approx(5).epsilon(0.02));
+  CHECK(around.std().item<double>() == doctest::Approx(2).epsilon(0.05));
+  CHECK_THROWS_AS(invoke("uniform", std::vector<Value>{x}), ValueError);
+}
+
+TEST_CASE("numbers where tensors may stand") {
+  const Tensor x = tensor({-2.0, 0.5, 3.0});
+  CHECK(where(x > 0, 1, -1).equal(tensor({-1, 1, 1})));
+  CHECK(where(x > 0, x, 0.0).equal(tensor({0.0, 0.5, 3.0})));
+  CHECK(clamp(x, 0).equal(tensor({0.0, 0.5, 3.0})));
+  CHECK(x.clamp(-1, 1).equal(tensor({-1.0, 0.5, 1.0})));
+  CHECK(x.clamp(std::nullopt, 0).equal(tensor({-2.0, 0.0, 0.0})));
+  CHECK(!x.equal(tensor({-2.0, 0.5})));
+  CHECK(x.allclose(x + 1e-7));
+}
+
+TEST_CASE("only what a gradient reads is kept") {
+  const auto saved = [](const Tensor& y) {
+    std::vector<std::string> names;
+    for (const autograd::SavedInfo& s : y.grad_fn()->saved_tensors()) names.push_back(s.name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const Tensor a = ones({3}).requires_grad_(), b = full({3}, 2.0), c = ones({3}).requires_grad_();
+  CHECK(saved(div(a, b)) == Names{"other"});
+  CHECK(saved(div(b, a)) == Names{"self", "other"});
+  CHECK(saved(mul(a, b)) == Names{"other"});
+  CHECK(saved(mul(a, c)) == Names{"self", "other"});
+  CHECK(saved(add(a, c)).empty());
+}
