@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -80,7 +81,8 @@ class Buffer {
   std::unique_ptr<char, Free> memory_;
 };
 
-volatile uint64_t keep;  // what reads gave, so that they are not left out
+constexpr auto kRelaxed = std::memory_order_relaxed;
+std::atomic<uint64_t> keep;  // what reads gave, so that they are not left out
 
 // Each thread has two halves of `bytes` / threads: a copy goes from one to the other, read and
 // write go over both, so every figure has the same working set. `expected` sizes the work: twice
@@ -100,8 +102,9 @@ MemoryRates measure_rates(const CeilingLoops& loops, char* data, int64_t bytes, 
   MemoryRates rates;
   rates.write =
       run(expected.write, [&](int64_t t, int64_t n) { loops.write(first(t), 2 * half, n); });
-  rates.read =
-      run(expected.read, [&](int64_t t, int64_t n) { keep = loops.read(first(t), 2 * half, n); });
+  rates.read = run(expected.read, [&](int64_t t, int64_t n) {
+    keep.store(loops.read(first(t), 2 * half, n), kRelaxed);
+  });
   rates.copy = run(expected.copy,
                    [&](int64_t t, int64_t n) { loops.copy(first(t) + half, first(t), half, n); });
   return rates;
@@ -194,11 +197,12 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
 
   tell("multiply-adds", 0);
   const auto multiply_add = [&](int threads, double expected) {
-    return best_rate(
-        effort, deadline, expected, loops.flops_per_pass * threads, [&](int64_t passes) {
-          parallel_chunks(
-              threads, [&](int64_t) { keep = static_cast<uint64_t>(loops.multiply_add(passes)); });
-        });
+    return best_rate(effort, deadline, expected, loops.flops_per_pass * threads,
+                     [&](int64_t passes) {
+                       parallel_chunks(threads, [&](int64_t) {
+                         keep.store(static_cast<uint64_t>(loops.multiply_add(passes)), kRelaxed);
+                       });
+                     });
   };
   c.flops_one = multiply_add(1, kSlowest);
   c.flops_all = multiply_add(c.threads, 2 * c.flops_one);
