@@ -18,7 +18,7 @@ STEPS = 1000
 
 def trains(name):
     """Whether the case needs gradients; all others run in inference mode."""
-    return not name.startswith("record/") and any(word in name for word in ("train", "grad", "chain"))
+    return not name.startswith("record/") and any(word in name for word in ("train", "grad", "chain", "backward/"))
 
 
 class Skip(Exception):
@@ -130,6 +130,27 @@ def record_work(reader, call, ours):
     return best_of(right)
 
 
+def backward_work(reader, call, ours):
+    """Backward of the call, over one recorded forward pass, of whichever function gives the same gradients."""
+    gradients = [reader.tensor(t["tensor"]) for t in call["inputs"]]
+    mismatch = Skip("PyTorch has no such op")
+    for f in [] if call["op"] in NO_COUNTERPART else reversed(candidates(call["op"], call["overload"])):
+        args, kwargs, tensors = reader.arguments(call)
+        leaves = [t.requires_grad_() for t in tensors if t.is_floating_point()]
+        try:
+            outputs = [t for t in compare.flat(f(*args, **kwargs)) if t.requires_grad]
+            def run():
+                found = torch.autograd.grad(outputs, leaves, gradients, retain_graph=True, allow_unused=True)
+                return [t for t in found if t is not None]
+            results = run()
+            if not call["random"]:
+                agree(ours, results, max(call["tolerance"], 1e-3))
+            return run
+        except Exception as error:
+            mismatch = error
+    raise mismatch
+
+
 def image_work(op, inputs):
     x = inputs[0]
     if op == "copy":
@@ -196,8 +217,8 @@ class Side:
         call = next(reader.calls())
         ours = [reader.tensor(r["tensor"]) for r in call["results"]]
         with torch.inference_mode(not trains(name)):
-            if name.startswith("record/"):
-                self.work = record_work(reader, call, ours)
+            if name.startswith(("record/", "record_backward/")):
+                self.work = (record_work if name.startswith("record/") else backward_work)(reader, call, ours)
                 return
             self.work = hand_written(name, [reader.tensor(t["tensor"]).clone() for t in call["inputs"]])
             agree(ours, [t.detach() for t in self.work()], 1e-3 if trains(name) else 0)

@@ -1,6 +1,6 @@
 // Transposes of two-dimensional tiles of elements of 1, 2, 4 or 8 bytes, through 16-byte vectors
-// that every x86-64 has. Internal to copies and to the pointwise driver; batches and threads are
-// theirs.
+// that every x86-64 has, and for 4 bytes through wider ones where there are (copy_transpose.cpp).
+// Internal to copies and to the pointwise driver; batches and threads are theirs.
 #pragma once
 
 #include <algorithm>
@@ -64,6 +64,12 @@ template <class E> struct Square {
   }
 };
 
+/// dst[i * dst_stride + j] = src[j * src_stride + i] for i, j < 16.
+using TransposeWords = void (*)(uint32_t* dst, int64_t dst_stride, const uint32_t* src,
+                                int64_t src_stride);
+/// The widest that the ISA level in use has; null where squares of 16 bytes are all.
+TransposeWords transpose_words();
+
 /// dst[i * dst_stride + j] = src[j * src_stride + i] for i < rows, j < columns.
 /// A tile is a cache line square and passes through a dense buffer: with strides that are powers of
 /// two, its lines in src or dst would compete for the same few places of the first-level cache.
@@ -73,6 +79,8 @@ void transpose_panel(E* dst, int64_t dst_stride, const E* src, int64_t src_strid
   constexpr int N = Square<E>::N;
   constexpr int64_t line = 64 / sizeof(E);
   alignas(64) E tile[line * line];
+  [[maybe_unused]] TransposeWords words = nullptr;
+  if constexpr (sizeof(E) == 4) words = transpose_words();
   for (int64_t j0 = 0; j0 < columns; j0 += line) {
     const int64_t width = std::min(columns - j0, line);
     for (int64_t i0 = 0; i0 < rows; i0 += line) {
@@ -83,6 +91,12 @@ void transpose_panel(E* dst, int64_t dst_stride, const E* src, int64_t src_strid
         for (int64_t j = 0; j < width; ++j)
           for (int64_t i = 0; i < height; ++i) to[i * dst_stride + j] = from[j * src_stride + i];
         continue;
+      }
+      if constexpr (sizeof(E) == 4) {
+        if (words) {
+          words(to, dst_stride, from, src_stride);
+          continue;
+        }
       }
       for (int64_t j = 0; j < line; j += N) {
         for (int64_t i = 0; i < line; i += N)

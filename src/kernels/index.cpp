@@ -3,6 +3,7 @@
 #include "kernels/index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -40,19 +41,76 @@ int64_t per_task(int64_t line) {
   return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, line));
 }
 
-/// Calls f(self offset of the line, other offset of the line, index pointer) for each line of the
-/// index, in parallel.
-template <class F> void for_lines(const GatherArgs& a, const F& f) {
+/// Whether n indices, `step` apart, are all in [least, limit).
+bool within(const int64_t* line, int64_t n, int64_t step, int64_t least, int64_t limit) {
+  int64_t outside = 0;
+  at_isa([&, line, n, step, least, limit](auto) {
+    int64_t found = 0;
+    if (step == 1) {
+#pragma omp simd reduction(| : found)
+      for (int64_t i = 0; i < n; ++i)
+        found |= static_cast<int64_t>((line[i] < least) | (line[i] >= limit));
+    } else {
+      for (int64_t i = 0; i < n; ++i)
+        found |= static_cast<int64_t>((line[i * step] < least) | (line[i * step] >= limit));
+    }
+    outside = found;
+  });
+  return outside == 0;
+}
+
+/// The same for all rows, by all threads.
+bool all_within(const int64_t* index, const Lines<1>& rows, int64_t least, int64_t limit) {
+  if (rows.length == 0) return true;
+  std::atomic<bool> good{true};
+  const int64_t pieces = (rows.length - 1) / kTaskElements + 1, step = rows.step[0];
+  parallel_for(0, rows.count * pieces, per_task(rows.length), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t % pieces * kTaskElements,
+                    n = std::min(kTaskElements, rows.length - first);
+      const int64_t* line = index + rows.start(t / pieces)[0] + first * step;
+      if (!within(line, n, step, least, limit)) good.store(false, std::memory_order_relaxed);
+    }
+  });
+  return good.load(std::memory_order_relaxed);
+}
+
+/// Calls f(self offset of the line, other offset of the line, index pointer) for each line of good
+/// indices, in parallel; whether all were good.
+template <class F> bool for_lines(const GatherArgs& a, const F& f) {
   const Lines<3> lines(a.sizes, a.dim, {a.self_strides, a.other_strides, a.index_strides});
-  if (lines.length == 0) return;
+  if (lines.length == 0) return true;
+  std::atomic<bool> good{true};
   // Lines that lie apart in self may be written at once; where self is expanded they coincide,
   // which callers forbid.
   parallel_for(0, lines.count, per_task(lines.length), [&](int64_t begin, int64_t end) {
     for (int64_t line = begin; line < end; ++line) {
       const auto [self, other, index] = lines.start(line);
-      f(lines, self, other, a.index + index);
+      if (a.limit == 0 || within(a.index + index, lines.length, lines.step[2], 0, a.limit))
+        f(lines, self, other, a.index + index);
+      else
+        good.store(false, std::memory_order_relaxed);
     }
   });
+  return good.load(std::memory_order_relaxed);
+}
+
+/// Calls f(steps of self, other and index, length), with constants where all are 1.
+template <class F> void with_steps(const Lines<3>& lines, const F& f) {
+  using One = std::integral_constant<int64_t, 1>;
+  if (lines.step == std::array<int64_t, 3>{1, 1, 1})
+    f(One{}, One{}, One{}, lines.length);
+  else
+    f(lines.step[0], lines.step[1], lines.step[2], lines.length);
+}
+
+/// The line of self that begins at `offset`, with its initial values.
+template <class T> T* start_line(const GatherArgs& a, void* self, int64_t offset) {
+  T* const line = static_cast<T*>(self) + offset;
+  if (a.initial)
+    std::memcpy(static_cast<void*>(line), static_cast<const T*>(a.initial) + offset,
+                static_cast<size_t>(a.limit) * sizeof(T));
+  return line;
 }
 
 /// Calls f(i, self offset, other offset) over a few dims.
@@ -75,21 +133,33 @@ struct Block {
   }
 };
 
-/// Calls move(self offset, other offset) for every element. Parallel over the positions if
-/// `free_order`, else over the elements beside them, with the positions in order.
+/// Calls move(self offset, other offset, n) for runs of n elements that lie side by side in both:
+/// whole rows where the dims beside the indexed ones are dense, else one by one. Parallel over the
+/// positions if `free_order`, else over the elements beside them, with the positions in order.
 template <class Move> void for_indexed(const IndexArgs& a, bool free_order, const Move& move) {
   const Block outer{a.outer_sizes, a.outer_self, a.outer_other},
       inner{a.inner_sizes, a.inner_self, a.inner_other};
   const int64_t outers = outer.count(), inners = inner.count();
   if (outers * inners * a.n == 0) return;
   std::vector<std::array<int64_t, 2>> inside(static_cast<size_t>(inners));
-  for (int64_t i = 0; i < inners; ++i) inside[static_cast<size_t>(i)] = inner.offsets(i);
+  bool dense = true;
+  for (int64_t i = 0; i < inners; ++i) {
+    inside[static_cast<size_t>(i)] = inner.offsets(i);
+    dense &= inside[static_cast<size_t>(i)] == std::array{i, i};
+  }
+  const auto run = [&](int64_t self, int64_t other, int64_t first, int64_t last) {
+    if (dense) return move(self + first, other + first, last - first);
+    for (int64_t i = first; i < last; ++i) {
+      const auto [in_self, in_other] = inside[static_cast<size_t>(i)];
+      move(self + in_self, other + in_other, 1);
+    }
+  };
   if (free_order) {
     parallel_for(0, outers * a.n, per_task(inners), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const auto [self, other] = outer.offsets(t / a.n);
-        const int64_t p = t % a.n, from = self + a.offsets[p], to = other + p * a.other_stride;
-        for (const auto& [in_self, in_other] : inside) move(from + in_self, to + in_other);
+        const int64_t p = t % a.n;
+        run(self + a.offsets[p], other + p * a.other_stride, 0, inners);
       }
     });
     return;
@@ -99,11 +169,10 @@ template <class Move> void for_indexed(const IndexArgs& a, bool free_order, cons
                [&](int64_t begin, int64_t end) {
                  for (int64_t t = begin; t < end; ++t) {
                    const auto [self, other] = outer.offsets(t / pieces);
-                   const auto first = inside.begin() + t % pieces * kColumns,
-                              last = inside.begin() + std::min(inners, (t % pieces + 1) * kColumns);
+                   const int64_t first = t % pieces * kColumns,
+                                 last = std::min(inners, first + kColumns);
                    for (int64_t p = 0; p < a.n; ++p)
-                     for (auto i = first; i != last; ++i)
-                       move(self + a.offsets[p] + (*i)[0], other + p * a.other_stride + (*i)[1]);
+                     run(self + a.offsets[p], other + p * a.other_stride, first, last);
                  }
                });
 }
@@ -139,6 +208,7 @@ int64_t first_bad_index(const int64_t* index, IntArrayRef sizes, IntArrayRef str
                         bool wrap) {
   const Lines<1> rows(sizes, static_cast<int64_t>(sizes.size()) - 1, {strides});
   const int64_t least = wrap ? -limit : 0;
+  if (all_within(index, rows, least, limit)) return -1;
   for (int64_t row = 0; row < rows.count; ++row) {
     const int64_t* line = index + (rows.length ? rows.start(row)[0] : 0);
     for (int64_t i = 0; i < rows.length; ++i)
@@ -148,42 +218,52 @@ int64_t first_bad_index(const int64_t* index, IntArrayRef sizes, IntArrayRef str
   return -1;
 }
 
-void gather(int64_t element_bytes, const GatherArgs& a, const void* self, void* out) {
+bool gather(int64_t element_bytes, const GatherArgs& a, const void* self, void* out) {
+  bool good = true;
   visit_width(element_bytes, [&](auto zero) {
     using T = decltype(zero);
-    for_lines(a, [&](const Lines<3>& lines, int64_t from, int64_t to, const int64_t* index) {
+    good = for_lines(a, [&](const Lines<3>& lines, int64_t from, int64_t to, const int64_t* index) {
       const T* s = static_cast<const T*>(self) + from;
       T* o = static_cast<T*>(out) + to;
-      for (int64_t i = 0; i < lines.length; ++i)
-        o[i * lines.step[1]] = s[index[i * lines.step[2]] * lines.step[0]];
+      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) o[i * a1] = s[index[i * a2] * a0];
+      });
     });
   });
+  return good;
 }
 
-void scatter(int64_t element_bytes, const GatherArgs& a, void* self, const void* source) {
+bool scatter(int64_t element_bytes, const GatherArgs& a, void* self, const void* source) {
+  bool good = true;
   visit_width(element_bytes, [&](auto zero) {
     using T = decltype(zero);
-    for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
-      T* s = static_cast<T*>(self) + to;
+    good = for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
+      T* s = start_line<T>(a, self, to);
       const T* o = static_cast<const T*>(source) + from;
-      for (int64_t i = 0; i < lines.length; ++i)
-        s[index[i * lines.step[2]] * lines.step[0]] = o[i * lines.step[1]];
+      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) s[index[i * a2] * a0] = o[i * a1];
+      });
     });
   });
+  return good;
 }
 
-void scatter_add(DType type, const GatherArgs& a, void* self, const void* source) {
+bool scatter_add(DType type, const GatherArgs& a, void* self, const void* source) {
+  bool good = true;
   visit(type, [&](auto zero) {
     using T = decltype(zero);
-    for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
-      T* s = static_cast<T*>(self) + to;
+    good = for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
+      T* s = start_line<T>(a, self, to);
       const T* o = static_cast<const T*>(source) + from;
-      for (int64_t i = 0; i < lines.length; ++i) {
-        T& at = s[index[i * lines.step[2]] * lines.step[0]];
-        at = add_values(at, o[i * lines.step[1]]);
-      }
+      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          T& at = s[index[i * a2] * a0];
+          at = add_values(at, o[i * a1]);
+        }
+      });
     });
   });
+  return good;
 }
 
 void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t limit,
@@ -259,7 +339,12 @@ void index_get(int64_t element_bytes, const IndexArgs& a, const void* self, void
     using T = decltype(zero);
     const T* s = static_cast<const T*>(self);
     T* o = static_cast<T*>(out);
-    for_indexed(a, true, [=](int64_t from, int64_t to) { o[to] = s[from]; });
+    for_indexed(a, true, [=](int64_t from, int64_t to, int64_t n) {
+      if (n == 1)
+        o[to] = s[from];
+      else
+        std::memcpy(o + to, s + from, static_cast<size_t>(n) * sizeof(T));
+    });
   });
 }
 
@@ -268,7 +353,12 @@ void index_put(int64_t element_bytes, const IndexArgs& a, void* self, const void
     using T = decltype(zero);
     T* s = static_cast<T*>(self);
     const T* o = static_cast<const T*>(values);
-    for_indexed(a, false, [=](int64_t to, int64_t from) { s[to] = o[from]; });
+    for_indexed(a, false, [=](int64_t to, int64_t from, int64_t n) {
+      if (n == 1)
+        s[to] = o[from];
+      else
+        std::memmove(s + to, o + from, static_cast<size_t>(n) * sizeof(T));
+    });
   });
 }
 
@@ -277,7 +367,9 @@ void index_put_add(DType type, const IndexArgs& a, void* self, const void* value
     using T = decltype(zero);
     T* s = static_cast<T*>(self);
     const T* o = static_cast<const T*>(values);
-    for_indexed(a, false, [=](int64_t to, int64_t from) { s[to] = add_values(s[to], o[from]); });
+    for_indexed(a, false, [=](int64_t to, int64_t from, int64_t n) {
+      for (int64_t i = 0; i < n; ++i) s[to + i] = add_values(s[to + i], o[from + i]);
+    });
   });
 }
 

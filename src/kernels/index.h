@@ -27,13 +27,19 @@ struct GatherArgs {
   IntArrayRef self_strides;  ///< of the array that the index points into
   IntArrayRef
       other_strides;  ///< of the result of gather, or the source of scatter (zeros for one value)
+  int64_t limit =
+      0;  ///< indices must be below it, and are looked at on the way; 0: known to be good
+  /// For scatters along dense lines: what self, laid out alike, is copied from first, line by line
+  /// of `limit` elements, so that each line is in cache when it is written to; null: nothing.
+  const void* initial = nullptr;
 };
+// Each of the three returns whether all indices were good; lines with others are left out.
 /// out[…i…] = self[…index[i]…].
-void gather(int64_t element_bytes, const GatherArgs& args, const void* self, void* out);
+bool gather(int64_t element_bytes, const GatherArgs& args, const void* self, void* out);
 /// self[…index[i]…] = source[…i…]; the last one stays.
-void scatter(int64_t element_bytes, const GatherArgs& args, void* self, const void* source);
+bool scatter(int64_t element_bytes, const GatherArgs& args, void* self, const void* source);
 /// self[…index[i]…] += source[…i…].
-void scatter_add(DType type, const GatherArgs& args, void* self, const void* source);
+bool scatter_add(DType type, const GatherArgs& args, void* self, const void* source);
 
 /// out[o, i, :] = in[o, index[i], :] of contiguous in [outer, limit, inner]; embedding's forward
 /// with outer 1.

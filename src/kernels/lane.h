@@ -2,7 +2,8 @@
 // Lanes is what the compiler vectorises, so everything here is branch-free and always inlined.
 // Floats follow IEEE; integer + - * wrap (they run on unsigned), x / 0 gives 0 and MIN / -1 wraps,
 // because errors about data are raised before a kernel runs. No function here calls libm, except
-// with kLibm, the variant that loops use for the few elements beyond a polynomial's range.
+// with kLibm, the variant that loops use for the few elements beyond a polynomial's range;
+// kOrdinary is the variant for blocks in which no such element is.
 #pragma once
 
 #include <bit>
@@ -33,15 +34,24 @@ struct LaneMask {
   [[gnu::always_inline]] friend LaneMask operator!(LaneMask a) { return {!a.v}; }
 };
 
+/// What a loop knows about the arguments of a formula.
+enum class LaneMode : uint8_t {
+  Usual,    ///< nothing: special values are handled, without branches
+  Exact,    ///< the argument is beyond a polynomial's range: ask libm
+  Ordinary  ///< the formula's `ordinary` holds: special values need no care
+};
+
 /// A number of type T in a kernel compiled for level I.
-template <class T, Isa I, bool kExact = false> struct Lane {
+template <class T, Isa I, LaneMode kMode = LaneMode::Usual> struct Lane {
   using Scalar = T;
   using Mask = LaneMask;
-  using Bits = Lane<typename detail::BitsOf<T>::type, I, kExact>;
+  using Bits = Lane<typename detail::BitsOf<T>::type, I, kMode>;
   /// Whether fma() rounds once.
   static constexpr bool kFma = I >= Isa::V3;
   /// Whether functions with a bounded range call libm instead of answering NaN beyond it.
-  static constexpr bool kLibm = kExact;
+  static constexpr bool kLibm = kMode == LaneMode::Exact;
+  /// Whether the care for special values may be left out.
+  static constexpr bool kOrdinary = kMode == LaneMode::Ordinary;
 
   T v;
 

@@ -1,9 +1,10 @@
 // What the generic maths is built from: which types it takes, polynomials, error-free sums.
 //
-// A value type V (Lane, or a JIT value) has V::Scalar (float or double), V::Bits, V::kFma, V::kLibm
-// and V::from_bits; explicit construction from a constant; + - * / and unary -; comparisons that
-// give a mask with & | !; and, found by argument-dependent lookup, select fma abs min max sqrt
-// copysign floor ceil round trunc bits. V::Bits has + - & | ^ << >> == != with its own kind.
+// A value type V (Lane, or a JIT value) has V::Scalar (float or double), V::Bits, V::kFma,
+// V::kLibm, V::kOrdinary (arguments fulfil the function's …_ordinary below) and V::from_bits;
+// explicit construction from a constant; + - * / and unary -; comparisons that give a mask with & |
+// !; and, found by argument-dependent lookup, select fma abs min max sqrt copysign floor ceil round
+// trunc bits. V::Bits has + - & | ^ << >> == != with its own kind.
 //
 // Polynomial coefficients in these headers are minimax fits (weighted least squares at Chebyshev
 // nodes with Lawson's reweighting, 70 digits) of the function and interval that each comment names.

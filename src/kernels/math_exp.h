@@ -74,18 +74,34 @@ template <class V> [[gnu::always_inline]] inline V half_exp(V x) {
 
 }  // namespace detail
 
+/// Where exp and exp2 neither overflow nor give denormals, so that one scaling by 2^n is enough.
+template <Real V> [[gnu::always_inline]] inline auto exp_ordinary(V x) {
+  return abs(x) <= detail::constant<V>(87.0, 708.0);
+}
+template <Real V> [[gnu::always_inline]] inline auto exp2_ordinary(V x) {
+  return abs(x) <= detail::constant<V>(125.0, 1021.0);
+}
+
 template <Real V> [[gnu::always_inline]] inline V exp(V x) {
+  if constexpr (V::kOrdinary) {
+    const auto e = detail::reduce_exp(x);
+    return (V(1) + detail::expm1_poly(e.r)) * detail::pow2_shifted(e.shifted);
+  }
   const auto e = detail::reduce_exp(detail::clamp_exp(x));
   return detail::scale_shifted(V(1) + detail::expm1_poly(e.r), e.shifted);
 }
 
 template <Real V> [[gnu::always_inline]] inline V exp2(V x) {
   const V magic(detail::kMagic<V>);
-  x = max(detail::constant<V>(-151.0, -1076.0), min(detail::constant<V>(129.0, 1025.0), x));
+  if constexpr (!V::kOrdinary)
+    x = max(detail::constant<V>(-151.0, -1076.0), min(detail::constant<V>(129.0, 1025.0), x));
   const V shifted = x + magic, f = x - (shifted - magic);  // f is exact
   const V r = fma(f, detail::constant<V>(0x1.62e43p-1, 0x1.62e42fefa39efp-1),
                   f * detail::constant<V>(-0x1.05c61p-29, 0x1.abc9e3b39803fp-56));
-  return detail::scale_shifted(V(1) + detail::expm1_poly(r), shifted);
+  if constexpr (V::kOrdinary)
+    return (V(1) + detail::expm1_poly(r)) * detail::pow2_shifted(shifted);
+  else
+    return detail::scale_shifted(V(1) + detail::expm1_poly(r), shifted);
 }
 
 template <Real V> [[gnu::always_inline]] inline V expm1(V x) {

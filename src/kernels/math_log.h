@@ -14,7 +14,7 @@ template <class V> struct LogSplit { V m, e; };
 template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
   using B = typename V::Bits;
   const auto tiny = x < V(Limits<V>::min());
-  x = select(tiny, x * constant<V>(0x1p24, 0x1p54), x);
+  if constexpr (!V::kOrdinary) x = select(tiny, x * constant<V>(0x1p24, 0x1p54), x);
   const B half_root(is_float<V> ? 0x3f3504f3ull : 0x3fe6a09e667f3bcdull);  // sqrt(1/2)
   const B u = bits(x) + (one_bits<V>() - half_root);
   const B mantissa_mask((uint64_t{1} << kMantissa<V>)-1);
@@ -23,8 +23,11 @@ template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
   const V biased = V::from_bits((u >> kMantissa<V>) | bits(two_m));
   const V bias = constant<V>(0x1p23 + 127, 0x1p52 + 1023);
   const V denormal_bias = constant<V>(0x1p23 + 127 + 24, 0x1p52 + 1023 + 54);
-  return {V::from_bits((u & mantissa_mask) + half_root),
-          biased - select(tiny, denormal_bias, bias)};
+  const V m = V::from_bits((u & mantissa_mask) + half_root);
+  if constexpr (V::kOrdinary)
+    return {m, biased - bias};
+  else
+    return {m, biased - select(tiny, denormal_bias, bias)};
 }
 
 /// What log(1 + f) is beyond f, for 1 + f from sqrt(1/2) to sqrt(2): about -f² / 2.
@@ -46,6 +49,7 @@ template <class V> [[gnu::always_inline]] inline V log1p_rest(V f) {
 
 /// `r` for positive finite x; else what a logarithm gives for 0, negatives, infinity and NaN.
 template <class V> [[gnu::always_inline]] inline V log_special(V x, V r) {
+  if constexpr (V::kOrdinary) return r;
   r = select(x < infinity<V>(), r, x);
   r = select(x == V(0), -infinity<V>(), r);
   return select(x < V(0), nan<V>(), r);
@@ -58,6 +62,11 @@ template <class V> [[gnu::always_inline]] inline V log_join(V e, V f) {
 }
 
 }  // namespace detail
+
+/// Where log, log2 and log10 need no care: positive, finite, not denormal.
+template <Real V> [[gnu::always_inline]] inline auto log_ordinary(V x) {
+  return (x >= V(detail::Limits<V>::min())) & (x < detail::infinity<V>());
+}
 
 template <Real V> [[gnu::always_inline]] inline V log(V x) {
   const auto s = detail::split_log(x);
@@ -156,7 +165,9 @@ template <Real V> [[gnu::always_inline]] inline V pow(V x, V y) {
   const V bound = detail::constant<V>(200.0, 1500.0);
   r = select(p.hi > bound, detail::infinity<V>(), select(p.hi < -bound, V(0), r));
   const V inf = detail::infinity<V>();
-  r = select((a == V(0)) | (a == inf), select((a == inf) ^ (y < V(0)), inf, V(0)), r);
+  // 0 and infinity stay for y > 0 and change places for y < 0
+  r = select(a == V(0), select(y < V(0), inf, V(0)), r);
+  r = select(a == inf, select(y < V(0), V(0), inf), r);
   // the sign and the domain of negative bases
   const V half_y = y * V(0.5);
   const auto integer = trunc(y) == y;

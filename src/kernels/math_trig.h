@@ -24,6 +24,10 @@ template <class V> [[gnu::always_inline]] inline TrigReduction<V> reduce_trig(V 
   // pi/2 in four parts; the products with the first three, and the first two differences, are exact
   V r = fma(-n, constant<V>(0x1.92p+0, 0x1.921fb544p+0), a);
   r = fma(-n, constant<V>(0x1.fb4p-12, 0x1.0b4611a6p-34), r);
+  if constexpr (is_float<V>) {
+    // what the one rounding of r loses is half a unit of r itself and need not be kept
+    return {fma(-n, V(0x1.444p-24), r), -n * V(0x1.68c234p-39), bits(shifted)};
+  }
   const auto s = two_sum(r, -n * constant<V>(0x1.444p-24, 0x1.3198a2ep-69));
   const V low = fma(-n, constant<V>(0x1.68c234p-39, 0x1.b839a252049c1p-104), s.lo);
   return {s.hi, low, bits(shifted)};
@@ -48,6 +52,7 @@ template <class V> [[gnu::always_inline]] inline V cos_poly(V r, V r_lo, V z) {
     q = poly(z, 0.041666666666666598806, -0.0013888888888874005782, 0.000024801587289405325039,
              -2.7557314329090475309e-7, 2.0875719969016784991e-9, -1.1359469374393161499e-11);
   }
+  if constexpr (is_float<V>) return fma(fma(q, z, V(-0.5)), z, V(1));  // r_lo is a quarter unit
   const V half = z * V(0.5), w = V(1) - half;
   return w + (((V(1) - w) - half) + (z * z * q - r * r_lo));
 }
@@ -59,10 +64,16 @@ template <class V> [[gnu::always_inline]] inline auto is_odd(typename V::Bits q)
 }
 
 template <class V> [[gnu::always_inline]] inline V trig_range(V x, V r) {
+  if constexpr (V::kOrdinary) return r;
   return select(abs(x) <= V(kTrigRange<V>), r, nan<V>());
 }
 
 }  // namespace detail
+
+/// Where sin, cos and tan answer without libm.
+template <Real V> [[gnu::always_inline]] inline auto trig_ordinary(V x) {
+  return abs(x) <= V(detail::kTrigRange<V>);
+}
 
 template <Real V> [[gnu::always_inline]] inline V sin(V x) {
   if constexpr (V::kLibm)
@@ -179,7 +190,19 @@ template <Real V> [[gnu::always_inline]] inline V acos(V x) {
 }
 
 template <Real V> [[gnu::always_inline]] inline V atan(V x) {
-  return copysign(detail::quadrant_angle(abs(x), V(1)), x);
+  if constexpr (!detail::is_float<V>) {
+    return copysign(detail::quadrant_angle(abs(x), V(1)), x);
+  } else {
+    const V a = abs(x);
+    const auto big = a > V(1);  // then pi/2 - atan(1 / a)
+    const V t = select(big, V(-1), a) / select(big, a, V(1)), z = t * t;
+    const V q = detail::poly(z, -0.333331527279, 0.1999377264, -0.142110536855, 0.106659981554,
+                             -0.0755220030544, 0.0432116944891, -0.0163678251851,
+                             0.00292066644279);  // (atan(t) / t - 1) / t² on |t| <= 1
+    const V base = select(big, detail::half_pi<V>(), V(0));
+    const V base_low = select(big, detail::half_pi_low<V>(), V(0));
+    return copysign(base + (t + fma(t * z, q, base_low)), x);
+  }
 }
 
 template <Real V> [[gnu::always_inline]] inline V atan2(V y, V x) {

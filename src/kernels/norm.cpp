@@ -26,12 +26,23 @@ template <class T>
   return {mean, T(1) / std::sqrt(square + static_cast<T>(eps))};
 }
 
+constexpr int64_t kFetchBlock = 128;
+/// Fetches n elements from p on: the next row, which the machine's own prefetching does not reach
+/// where rows are whole pages.
+template <class T> [[gnu::always_inline]] inline void fetch(const T* p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(p + i);
+}
+
 template <class T>
 [[gnu::always_inline]] inline void apply(const T* x, Moments<T> m, const T* w, const T* b, T* y,
                                          int64_t n) {
   if (w && b) {
+    for (int64_t first = 0; first < n; first += kFetchBlock) {
+      const int64_t end = std::min(n, first + kFetchBlock);
+      fetch(x + n + first, end - first);
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.rstd * w[i] + b[i];
+      for (int64_t i = first; i < end; ++i) y[i] = (x[i] - m.mean) * m.rstd * w[i] + b[i];
+    }
   } else if (w) {
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m.mean) * m.rstd * w[i];
@@ -61,30 +72,76 @@ template <class T> void forward(const LayerNorm& l, bool centred, void* y, void*
   });
 }
 
-/// dx = rstd (g - mean(g) - xhat mean(g xhat)) with g(i) = dy weight; without mean(g) where x was
-/// not centred.
-template <class T, class G>
-[[gnu::always_inline]] inline void row_gradient(const T* x, const G& g, Moments<T> m, T* dx,
-                                                int64_t n, bool centred) {
-  const T along = sum_mapped<T>(n, [=](int64_t i) { return g(i) * ((x[i] - m.mean) * m.rstd); }) /
-                  static_cast<T>(n);
-  const T average = centred ? sum_mapped<T>(n, g) / static_cast<T>(n) : T(0);
+/// Two sums over a row that are taken together: of g xhat and of g.
+template <class T> struct RowSums {
+  T along, all;
+  RowSums() = default;
+  RowSums(T a, T b) : along(a), all(b) {}
+  explicit RowSums(int) : along(0), all(0) {}
+  friend RowSums operator+(RowSums a, RowSums b) { return {a.along + b.along, a.all + b.all}; }
+};
+
+/// The sums of g = dy w (w may be null) in the order of sum_lanes. On the way, unless `scale` is
+/// null, scale += dy xhat and shift += dy.
+template <bool kWeight, bool kParameters, class T>
+[[gnu::always_inline]] inline RowSums<T> row_sums(const T* x, const T* dy, const T* w, Moments<T> m,
+                                                  T* scale, T* shift, int64_t n) {
+  constexpr int64_t lanes = kLanes<T>;
+  return sum_blocks<RowSums<T>>(n, [=](int64_t first, int64_t count) {
+    T along[lanes] = {}, all[lanes] = {};
+    const auto add = [&](int64_t i, int64_t l) __attribute__((always_inline)) {
+      const T xhat = (x[i] - m.mean) * m.rstd, d = dy[i], g = kWeight ? d * w[i] : d;
+      along[l] += g * xhat;
+      all[l] += g;
+      if constexpr (kParameters) {
+        scale[i] += d * xhat;
+        shift[i] += d;
+      }
+    };
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i)
-    dx[i] = m.rstd * (g(i) - average - (x[i] - m.mean) * m.rstd * along);
+      for (int64_t l = 0; l < lanes; ++l) add(first + i + l, l);
+    }
+    for (int64_t l = 0; i + l < count; ++l) add(first + i + l, l);
+    for (int64_t width = lanes / 2; width > 0; width /= 2)
+      for (int64_t l = 0; l < width; ++l) along[l] += along[l + width], all[l] += all[l + width];
+    return RowSums<T>(along[0], all[0]);
+  });
 }
 
-/// sums[0, n) += dy xhat and sums[n, 2n) += dy.
-template <class T>
-[[gnu::always_inline]] inline void add_parameter_gradients(const T* x, const T* dy, Moments<T> m,
-                                                           T* sums, int64_t n) {
-  T* scale = sums;
-  T* shift = sums + n;
+/// dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w; without mean(g) where x was not
+/// centred.
+template <bool kWeight, class T>
+[[gnu::always_inline]] inline void row_gradient(const T* x, const T* dy, const T* w, Moments<T> m,
+                                                RowSums<T> sums, bool centred, T* dx, int64_t n) {
+  const T along = sums.along / static_cast<T>(n),
+          average = centred ? sums.all / static_cast<T>(n) : T(0);
+  for (int64_t first = 0; first < n; first += kFetchBlock) {
+    const int64_t end = std::min(n, first + kFetchBlock);
+    fetch(x + n + first, end - first);
+    fetch(dy + n + first, end - first);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    scale[i] += dy[i] * ((x[i] - m.mean) * m.rstd);
-    shift[i] += dy[i];
+    for (int64_t i = first; i < end; ++i) {
+      const T g = kWeight ? dy[i] * w[i] : dy[i];
+      dx[i] = m.rstd * (g - average - (x[i] - m.mean) * m.rstd * along);
+    }
   }
+}
+
+/// One row of backward; dx may be dy, or null, as may w and scale.
+template <class T>
+[[gnu::always_inline]] inline void backward_row(const T* x, const T* dy, const T* w, Moments<T> m,
+                                                T* scale, T* shift, bool centred, T* dx,
+                                                int64_t n) {
+  const RowSums<T> sums = w       ? scale ? row_sums<true, true>(x, dy, w, m, scale, shift, n)
+                                          : row_sums<true, false>(x, dy, w, m, scale, shift, n)
+                                : scale ? row_sums<false, true>(x, dy, w, m, scale, shift, n)
+                                  : row_sums<false, false>(x, dy, w, m, scale, shift, n);
+  if (dx && w)
+    row_gradient<true>(x, dy, w, m, sums, centred, dx, n);
+  else if (dx)
+    row_gradient<false>(x, dy, w, m, sums, centred, dx, n);
 }
 
 template <class T>
@@ -102,14 +159,8 @@ void backward(const LayerNorm& l, bool centred, const void* dy, const void* mean
       const Moments<T> m{mean ? static_cast<const T*>(mean)[r] : T(0),
                          static_cast<const T*>(rstd)[r]};
       at_isa([&, n = l.n, w = weight.get()](auto) {
-        // First, because dx may be dy.
-        if (sums_wanted) add_parameter_gradients(x, g, m, sums.of(part), n);
-        if (out && w)
-          row_gradient(
-              x, [g, w](int64_t i) { return g[i] * w[i]; }, m, out, n, centred);
-        else if (out)
-          row_gradient(
-              x, [g](int64_t i) { return g[i]; }, m, out, n, centred);
+        T* const scale = sums_wanted ? sums.of(part) : nullptr;
+        backward_row(x, g, w, m, scale, scale ? scale + n : nullptr, centred, out, n);
       });
       if (out) write_row<T>(l.type, dx, r * l.n, l.n, out);
     }

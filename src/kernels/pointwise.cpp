@@ -17,6 +17,8 @@ namespace {
 /// Bytes of one operand's block buffer: small enough for all of them to stay in the first-level
 /// cache.
 constexpr int64_t kBlockBytes = 4096;
+/// Elements to which a value that a whole row shares is spread out; longer blocks run in pieces.
+constexpr int64_t kSpread = 256;
 /// Edge of the tiles in which transposed operands are visited.
 constexpr int64_t kTile = 64;
 /// Elements of work 1 from which a second thread gains more than fork and join cost.
@@ -96,6 +98,7 @@ struct BlockRun {
   int64_t block;  // elements of a full block
   int64_t row;    // blocks never cross a multiple of this many elements
   int64_t blocks_per_row;
+  bool spread;  // some input is one value along a row, and another in the next
 
   void run(int64_t first_block, int64_t last_block) const;
 };
@@ -146,8 +149,17 @@ void BlockRun::run(int64_t first_block, int64_t last_block) const {
     char* const result = out.dense && !out.convert ? target : w.buffer[0];
     if (loop) {
       const void* in[kMaxOperands];
-      for (int k = 1; k < operands; ++k) in[k - 1] = load(*this, k, w, index, count, w.buffer[k]);
-      loop(functor, result, in, count);
+      const int64_t most = spread ? std::min(count, kSpread) : count;
+      for (int k = 1; k < operands; ++k)
+        in[k - 1] =
+            load(*this, k, w, index, spread && access[k].constant ? most : count, w.buffer[k]);
+      for (int64_t done = 0; done < count; done += most) {
+        const int64_t n = std::min(most, count - done);
+        loop(functor, result + done * out.compute_element, in, n);
+        for (int k = 1; k < operands; ++k)
+          if (!access[k].constant)
+            in[k - 1] = static_cast<const char*>(in[k - 1]) + n * access[k].compute_element;
+      }
     } else {
       const char* source = load(*this, 1, w, index, count, result);
       if (source != result)
@@ -261,7 +273,8 @@ void run_tiles(InnerLoop loop, const void* functor, const IterationPlan& plan, i
              .operands = plan.operands,
              .block = capacity,
              .row = n0,
-             .blocks_per_row = 1};
+             .blocks_per_row = 1,
+             .spread = false};
   bool buffered = false;
   for (int k = 0; k < plan.operands; ++k) {
     const Operand& o = k == 0 ? out : in[static_cast<size_t>(k - 1)];
@@ -276,9 +289,11 @@ void run_tiles(InnerLoop loop, const void* functor, const IterationPlan& plan, i
                              : block_converter(o.compute, o.dtype),
          .dense = plan.dims == 0 || (by_row ? plan.strides[k][0] == 1 : plan.linear(k)),
          .constant = false};
-    if (by_row)
+    if (by_row) {
       a.constant = plan.strides[k][0] == 0;
-    else {
+      for (int d = 1; d < plan.dims; ++d)
+        r.spread |= k > 0 && a.constant && plan.strides[k][d] != 0;
+    } else {
       a.constant = true;
       for (int d = 1; d < plan.dims; ++d) a.constant &= plan.strides[k][d] == 0;
     }

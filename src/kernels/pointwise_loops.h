@@ -5,7 +5,9 @@
 // differentiable, `template <class V> V grad(V g, V…) const`. What a loop calls and which types it
 // reads and writes is the Kind; for which types it exists is the Types policy. A formula that calls
 // sin, cos, tan, fmod, remainder or floor_div has a member `static constexpr bool kUsesLibm =
-// true`: results that are NaN are then computed again with libm.
+// true`: results that are NaN are then computed again with libm. A formula of one argument may have
+// `template <class V> static auto ordinary(V x)`: blocks in which it holds everywhere run with
+// V::kOrdinary, where the maths leaves out the care for special values and gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -94,40 +96,85 @@ template <class F, class K, class T> struct FormulaLoop {
     const F f = *static_cast<const F*>(functor);  // a copy: stores to out cannot change it
     const void* inputs[K::arity];
     for (int k = 0; k < K::arity; ++k) inputs[k] = in[k];
-    if constexpr (detail::uses_libm<F>() && std::is_floating_point_v<T> && !K::bool_out) {
-      constexpr int64_t block = 256;
-      alignas(64) T buffer[block];  // the inputs must survive until NaN results were looked at
+    if constexpr (has_ordinary<Lane<T, I>>()) {
+      constexpr int64_t block = 512;
+      bool in_place = false;  // then a block's inputs are gone once it is written
+      for (const void* input : inputs) in_place |= input == out;
       for (int64_t begin = 0; begin < n; begin += block) {
-        const int64_t count = n - begin < block ? n - begin : block;
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i)
-          buffer[i] = at<Lane<T, I>>(f, inputs, begin + i, std::make_index_sequence<K::arity>()).v;
-        typename detail::BitsOf<T>::type nans = 0;  // as wide as T, which keeps the loop vectorised
-        for (int64_t i = 0; i < count; ++i) nans |= buffer[i] != buffer[i] ? 1 : 0;
-        if (nans != 0) [[unlikely]] {
-          for (int64_t i = 0; i < count; ++i) {
-            if (buffer[i] != buffer[i])
-              buffer[i] =
-                  at<Lane<T, I, true>>(f, inputs, begin + i, std::make_index_sequence<K::arity>())
-                      .v;
-          }
-        }
-        std::memcpy(static_cast<T*>(out) + begin, buffer, static_cast<size_t>(count) * sizeof(T));
+        const int64_t end = n - begin < block ? n : begin + block;
+        if (in_place || !ordinary<I>(f, out, inputs, begin, end)) [[unlikely]]
+          any<I>(f, out, inputs, begin, end);
       }
-    } else if constexpr (K::bool_out) {
-      uint8_t* o = static_cast<uint8_t*>(out);
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i)
-        o[i] = at<Lane<T, I>>(f, inputs, i, std::make_index_sequence<K::arity>()).v;
     } else {
-      T* o = static_cast<T*>(out);
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i)
-        o[i] = at<Lane<T, I>>(f, inputs, i, std::make_index_sequence<K::arity>()).v;
+      any<I>(f, out, inputs, 0, n);
     }
   }
 
  private:
+  /// Not for a gradient that reads the result: `ordinary` is about the formula's argument.
+  template <class V> static constexpr bool has_ordinary() {
+    constexpr bool from_result = std::is_same_v<K, GradKind<K::arity>> && requires {
+      F::kGradFromOutput;
+    };
+    constexpr bool told = requires(V x) { F::ordinary(x); };
+    return told && !from_result && std::is_floating_point_v<T> && !K::bool_out;
+  }
+  /// Elements [begin, end) as if the formula's argument, the last of the inputs, were ordinary all
+  /// over; whether it was. One loop for both: a look beforehand would wait for memory alone.
+  template <Isa I>
+  [[gnu::always_inline]] static bool ordinary(const F& f, void* out, const void* const* inputs,
+                                              int64_t begin, int64_t end) {
+    T* o = static_cast<T*>(out);
+    typename detail::BitsOf<T>::type others = 0;  // as wide as T, which keeps the loop vectorised
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) {
+      others |= F::ordinary(detail::load<T, Lane<T, I>>(inputs[K::arity - 1], i)).v ? 0 : 1;
+      o[i] =
+          at<Lane<T, I, LaneMode::Ordinary>>(f, inputs, i, std::make_index_sequence<K::arity>()).v;
+    }
+    return others == 0;
+  }
+  /// Elements [begin, end), whatever they are.
+  template <Isa I>
+  [[gnu::always_inline]] static void any(const F& f, void* out, const void* const* inputs,
+                                         int64_t begin, int64_t end) {
+    if constexpr (detail::uses_libm<F>() && std::is_floating_point_v<T> && !K::bool_out)
+      with_libm<I>(f, out, inputs, begin, end);
+    else
+      plain<Lane<T, I>>(f, out, inputs, begin, end);
+  }
+  template <class V>
+  [[gnu::always_inline]] static void plain(const F& f, void* out, const void* const* inputs,
+                                           int64_t begin, int64_t end) {
+    using Out = std::conditional_t<K::bool_out, uint8_t, T>;
+    Out* o = static_cast<Out*>(out);
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i)
+      o[i] = at<V>(f, inputs, i, std::make_index_sequence<K::arity>()).v;
+  }
+  template <Isa I>
+  [[gnu::always_inline]] static void with_libm(const F& f, void* out, const void* const* inputs,
+                                               int64_t first, int64_t end) {
+    constexpr int64_t block = 256;
+    alignas(64) T buffer[block];  // the inputs must survive until NaN results were looked at
+    for (int64_t begin = first; begin < end; begin += block) {
+      const int64_t count = end - begin < block ? end - begin : block;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i)
+        buffer[i] = at<Lane<T, I>>(f, inputs, begin + i, std::make_index_sequence<K::arity>()).v;
+      typename detail::BitsOf<T>::type nans = 0;
+      for (int64_t i = 0; i < count; ++i) nans |= buffer[i] != buffer[i] ? 1 : 0;
+      if (nans != 0) [[unlikely]] {
+        for (int64_t i = 0; i < count; ++i) {
+          if (buffer[i] != buffer[i])
+            buffer[i] = at<Lane<T, I, LaneMode::Exact>>(f, inputs, begin + i,
+                                                        std::make_index_sequence<K::arity>())
+                            .v;
+        }
+      }
+      std::memcpy(static_cast<T*>(out) + begin, buffer, static_cast<size_t>(count) * sizeof(T));
+    }
+  }
   template <class V, size_t... k>
   [[gnu::always_inline]] static auto at(const F& f, const void* const* in, int64_t i,
                                         std::index_sequence<k...>) {

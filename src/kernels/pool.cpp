@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "kernels/isa.h"
+#include "kernels/pool_rows.h"
 
 namespace pellucid::kernels {
 
@@ -83,6 +84,7 @@ template <class T> struct MaxForward {
     using Narrow = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
     const bool fits = p.H * p.W <= std::numeric_limits<Narrow>::max();
     const int64_t oh = p.OH(), ow = p.OW();
+    const AlikeWindows alike = alike_windows(p.columns);
     for (int64_t r = first; r < last; ++r) {
       const PoolWindow& rows = p.rows[static_cast<size_t>(r % oh)];
       if (layout == PoolLayout::NHWC) {
@@ -98,20 +100,11 @@ template <class T> struct MaxForward {
         }
       } else {
         const T* const plane = x + r / oh * p.H * p.W;
-        for (int64_t j = 0; j < ow; ++j) {
-          const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
-          T best = -std::numeric_limits<T>::infinity();
-          int64_t where = rows.begin * p.W + columns.begin;
-          for (int64_t h = rows.begin; h < rows.end; h += p.dilation_h)
-            for (int64_t w = columns.begin; w < columns.end; w += p.dilation_w) {
-              const T v = plane[h * p.W + w];
-              const bool better = (v > best) | (v != v);
-              best = better ? v : best;
-              where = better ? h * p.W + w : where;
-            }
-          y[r * ow + j] = best;
-          if (indices != nullptr) indices[r * ow + j] = where;
-        }
+        int64_t* const positions = indices == nullptr ? nullptr : indices + r * ow;
+        if (fits)
+          max_row<T, Narrow>(p, rows, alike, plane, y + r * ow, positions);
+        else
+          max_row<T, int64_t>(p, rows, alike, plane, y + r * ow, positions);
       }
     }
   }
@@ -163,20 +156,27 @@ template <class T> struct AverageForward {
                                          int64_t first, int64_t last) {
     const int64_t oh = p.OH(), ow = p.OW();
     const int64_t channels = layout == PoolLayout::NHWC ? p.C : 1;
+    const AlikeWindows alike = alike_windows(p.columns);
+    if (layout == PoolLayout::NCHW && oh == 1 && ow == 1) {  // often all of the plane: kept short
+      const T by = divisor<T>(options, p, p.rows[0], p.columns[0]);
+      for (int64_t r = first; r < last; ++r)
+        y[r] = sum_window(p, p.rows[0], p.columns[0], x + r * p.H * p.W) / by;
+      return;
+    }
     for (int64_t r = first; r < last; ++r) {
       const PoolWindow& rows = p.rows[static_cast<size_t>(r % oh)];
       const T* const image = x + r / oh * p.H * p.W * channels;
+      if (layout == PoolLayout::NCHW) {
+        T* const to = y + r * ow;
+        sum_row(p, rows, alike, image, to);
+        for (int64_t j = 0; j < ow; ++j)
+          to[j] /= divisor<T>(options, p, rows, p.columns[static_cast<size_t>(j)]);
+        continue;
+      }
       for (int64_t j = 0; j < ow; ++j) {
         const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
         const T by = divisor<T>(options, p, rows, columns);
         T* const to = y + (r * ow + j) * channels;
-        if (layout == PoolLayout::NCHW) {
-          T sum = 0;
-          for (int64_t h = rows.begin; h < rows.end; ++h)
-            for (int64_t w = columns.begin; w < columns.end; ++w) sum += image[h * p.W + w];
-          *to = sum / by;
-          continue;
-        }
         constexpr int64_t kBlock = 64;
         for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
           const int64_t n = std::min(kBlock, channels - c0);
@@ -206,14 +206,17 @@ template <class T> struct AverageBackward {
                          &columns = p.columns[static_cast<size_t>(j)];
         const T by = divisor<T>(options, p, rows, columns);
         const T* const from = dy + (i * p.OW() + j) * channels;
-        const T share = from[first] / by;
+        if (channels == 1) {  // a plane of NCHW: rows of the window are runs of memory
+          const T share = from[0] / by;
+          for (int64_t h = rows.begin; h < rows.end; ++h) {
+            T* const to = dx + h * p.W;
+            for (int64_t w = columns.begin; w < columns.end; ++w) to[w] += share;
+          }
+          continue;
+        }
         for (int64_t h = rows.begin; h < rows.end; ++h)
           for (int64_t w = columns.begin; w < columns.end; ++w) {
             T* const to = dx + (h * p.W + w) * channels;
-            if (channels == 1) {
-              *to += share;
-              continue;
-            }
 #pragma GCC ivdep
             for (int64_t c = first; c < last; ++c) to[c] += from[c] / by;
           }

@@ -1,11 +1,13 @@
-// Elements are made in chunks of 1024: a vectorised loop over Philox counters fills words, a second
-// loop maps words to numbers, and a converter stores them. Chunks start at multiples of 1024
-// elements, so threads see the same blocks.
+// Elements are made in chunks of 1024: Philox fills words (random_words.h), a vectorised loop maps
+// words to numbers, and a converter stores them. Chunks start at multiples of 1024 elements, so
+// threads see the same blocks.
 #include "kernels/random.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "base/philox.h"
 #include "kernels/lane.h"
 #include "kernels/math.h"
+#include "kernels/random_words.h"
 #include "kernels/reduce_convert.h"
 #include "kernels/reduce_lanes.h"
 #include "kernels/sort.h"
@@ -22,32 +25,23 @@ namespace {
 
 constexpr int64_t kChunk = 1024;  // elements
 constexpr int64_t kGrain = 16 * kChunk;
-constexpr int64_t kBlocks = kChunk / 2;  // at most, for 64-bit numbers
-
-/// words[4b + k] = word k of Philox block first + b.
-[[gnu::always_inline]] inline void fill_words(uint64_t seed, uint64_t first, int64_t blocks,
-                                              uint32_t* __restrict words) {
-  uint32_t w0[kBlocks], w1[kBlocks], w2[kBlocks], w3[kBlocks];
-  for (int64_t b = 0; b < blocks; ++b) {
-    const PhiloxBlock block = philox4x32(seed, first + static_cast<uint64_t>(b));
-    w0[b] = block[0], w1[b] = block[1], w2[b] = block[2], w3[b] = block[3];
-  }
-  for (int64_t b = 0; b < blocks; ++b)
-    words[4 * b] = w0[b], words[4 * b + 1] = w1[b], words[4 * b + 2] = w2[b],
-              words[4 * b + 3] = w3[b];
-}
 
 /// uniforms[i] in [0, 1) for i < n, from block `first` on.
 [[gnu::always_inline]] inline void uniforms(uint64_t seed, uint64_t first, int64_t n, float* out) {
   uint32_t words[kChunk];
-  fill_words(seed, first, (n + 3) / 4, words);
+  philox_words(seed, first, (n + 3) / 4, words);
   for (int64_t i = 0; i < n; ++i) out[i] = uniform_float(words[i]);
 }
 [[gnu::always_inline]] inline void uniforms(uint64_t seed, uint64_t first, int64_t n, double* out) {
   uint32_t words[2 * kChunk];
-  fill_words(seed, first, (n + 1) / 2, words);
+  philox_words(seed, first, (n + 1) / 2, words);
   for (int64_t i = 0; i < n; ++i) out[i] = uniform_double(words[2 * i], words[2 * i + 1]);
 }
+/// Rows of so many classes that one task takes.
+int64_t rows_per_task(int64_t classes) {
+  return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes));
+}
+
 template <class T> inline constexpr int64_t kPerBlock = sizeof(T) == 8 ? 2 : 4;
 
 /// Calls make(level, first element, n, values) for each chunk and stores the values as `type`.
@@ -101,12 +95,12 @@ template <Isa I, class T>
     values[2 * i] = radius[i] * deviation + mean, values[2 * i + 1] = angle[i] * deviation + mean;
 }
 
-/// y = x scaled where the uniform is at least p, else 0.
+/// y = x scaled where the uniform of the word is at least p, else 0.
 template <class T>
-[[gnu::always_inline]] inline void drop(const T* x, const float* u, float p, T scale, T* y,
+[[gnu::always_inline]] inline void drop(const T* x, const uint32_t* words, float p, T scale, T* y,
                                         int64_t n) {
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) y[i] = u[i] >= p ? x[i] * scale : T(0);
+  for (int64_t i = 0; i < n; ++i) y[i] = uniform_float(words[i]) >= p ? x[i] * scale : T(0);
 }
 
 }  // namespace
@@ -153,7 +147,8 @@ void random_integers(DType type, void* out, int64_t n, PhiloxRange range, int64_
   const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   fill_chunks<int64_t>(type, out, n, [&](auto, int64_t first, int64_t count, int64_t* to) {
     uint32_t words[2 * kChunk];
-    fill_words(range.seed, range.offset + static_cast<uint64_t>(first / 2), (count + 1) / 2, words);
+    philox_words(range.seed, range.offset + static_cast<uint64_t>(first / 2), (count + 1) / 2,
+                 words);
     for (int64_t i = 0; i < count; ++i) {
       // The upper half of a 64 by 64 bit product: a bias below span / 2^64.
       const uint64_t bits = uint64_t{words[2 * i]} << 32 | words[2 * i + 1];
@@ -182,56 +177,54 @@ void random_bernoulli(DType type, void* out, int64_t n, PhiloxRange range, DType
   });
 }
 
-void random_permutation(int64_t* out, int64_t n, PhiloxRange range) {
-  std::vector<uint64_t> keys(static_cast<size_t>(n));
-  fill_chunks<int64_t>(
-      kInt64, keys.data(), n, [&](auto, int64_t first, int64_t count, int64_t* to) {
-        uint32_t words[2 * kChunk];
-        fill_words(range.seed, range.offset + static_cast<uint64_t>(first / 2), (count + 1) / 2,
-                   words);
-        for (int64_t i = 0; i < count; ++i)
-          to[i] = static_cast<int64_t>(uint64_t{words[2 * i]} << 32 | words[2 * i + 1]);
-      });
-  const std::vector<int64_t> order = sorted_order(keys);
-  std::copy(order.begin(), order.end(), out);
-}
-
 void dropout(DType type, const void* x, void* y, int64_t n, PhiloxRange range, double p) {
   visit_made(type, [&](auto zero) {
     using T = decltype(zero);
     fill_chunks<T>(type, y, n, [&](auto, int64_t first, int64_t count, T* to) {
       T values[kChunk];
-      float u[kChunk];
+      uint32_t words[kChunk];
       const T* from = static_cast<const T*>(x) + first;
       if (type != dtype_of<T>) {
         convert(type, static_cast<const std::byte*>(x) + first * element_size(type), 1, dtype_of<T>,
                 values, 1, count);
         from = values;
       }
-      uniforms(range.seed, range.offset + static_cast<uint64_t>(first / 4), count, u);
-      drop(from, u, static_cast<float>(p), static_cast<T>(1 / (1 - p)), to, count);
+      philox_words(range.seed, range.offset + static_cast<uint64_t>(first / 4), (count + 3) / 4,
+                   words);
+      drop(from, words, static_cast<float>(p), static_cast<T>(1 / (1 - p)), to, count);
     });
   });
 }
 
 int64_t first_bad_distribution(DType type, const void* p, int64_t rows, int64_t classes,
                                int64_t samples, bool replacement) {
-  std::vector<double> w(static_cast<size_t>(classes));
-  for (int64_t r = 0; r < rows; ++r) {
-    convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1, kFloat64,
-            w.data(), 1, classes);
-    const bool valid =
-        std::all_of(w.begin(), w.end(), [](double v) { return v >= 0 && std::isfinite(v); });
-    const int64_t positive = std::count_if(w.begin(), w.end(), [](double v) { return v > 0; });
-    if (!valid || positive == 0 || (!replacement && positive < samples)) return r;
-  }
-  return -1;
+  std::atomic<int64_t> first{rows};
+  parallel_for(0, rows, rows_per_task(classes), [&](int64_t begin, int64_t end) {
+    double w[kChunk];
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t bad = 0, positive = 0;
+      for (int64_t c = 0; c < classes; c += kChunk) {
+        const int64_t n = std::min(kChunk, classes - c);
+        convert(type, static_cast<const std::byte*>(p) + (r * classes + c) * element_size(type), 1,
+                kFloat64, w, 1, n);
+        for (int64_t i = 0; i < n; ++i) {
+          bad += static_cast<int64_t>(!(w[i] >= 0 && w[i] <= std::numeric_limits<double>::max()));
+          positive += static_cast<int64_t>(w[i] > 0);
+        }
+      }
+      if (bad == 0 && positive != 0 && (replacement || positive >= samples)) continue;
+      int64_t known = first.load();
+      while (r < known && !first.compare_exchange_weak(known, r)) {}
+      return;
+    }
+  });
+  return first < rows ? first.load() : -1;
 }
 
 void random_multinomial(DType type, const void* p, int64_t rows, int64_t classes, int64_t samples,
                         bool replacement, PhiloxRange range, int64_t* out) {
   if (classes == 0 || samples == 0) return;
-  parallel_for(0, rows, std::max<int64_t>(1, kChunk / classes), [&](int64_t begin, int64_t end) {
+  parallel_for(0, rows, rows_per_task(classes), [&](int64_t begin, int64_t end) {
     std::vector<double> w(static_cast<size_t>(classes));
     for (int64_t r = begin; r < end; ++r) {
       convert(type, static_cast<const std::byte*>(p) + r * classes * element_size(type), 1,

@@ -1,4 +1,4 @@
-// Lines are scanned one after another in blocks of compute values. Where the dim is strided,
+// Lines are scanned a few at a time in blocks of compute values. Where the dim is strided,
 // neighbouring lines are scanned side by side, so that memory is read in runs.
 #include "kernels/scan.h"
 
@@ -24,20 +24,31 @@ std::byte* at(DType type, void* base, int64_t offset) {
   return static_cast<std::byte*>(base) + offset * element_size(type);
 }
 
-template <class T, class Combine>
-void scan_line(const ScanArgs& a, const Lines<2>& lines, int64_t in, int64_t out, T identity,
-               Combine combine) {
-  const int64_t sign = a.reverse ? -1 : 1;
-  if (a.reverse)
-    in += (lines.length - 1) * lines.step[0], out += (lines.length - 1) * lines.step[1];
-  T buffer[kBlock], total = identity;
-  for (int64_t first = 0; first < lines.length; first += kBlock) {
-    const int64_t n = std::min(kBlock, lines.length - first);
-    convert(a.in_type, at(a.in_type, a.in, in + sign * first * lines.step[0]), sign * lines.step[0],
-            dtype_of<T>, buffer, 1, n);
-    for (int64_t i = 0; i < n; ++i) buffer[i] = total = combine(total, buffer[i]);
-    convert(dtype_of<T>, buffer, 1, a.out_type,
-            at(a.out_type, a.out, out + sign * first * lines.step[1]), sign * lines.step[1], n);
+/// Lines that are scanned at once: each step of a line waits for the one before it, so several
+/// lines keep the adders busy.
+constexpr int64_t kAbreast = 8;
+
+/// `count` lines (1 or kAbreast), whose starts are in `in` and `out`, a block of each at a time.
+template <int64_t count, class T, class Combine>
+void scan_lines(const ScanArgs& a, const Lines<2>& lines, const int64_t* in, const int64_t* out,
+                T identity, Combine combine) {
+  constexpr int64_t block = count == 1 ? kBlock : kBlock / 4;
+  T buffer[count][block], total[count];
+  std::fill_n(total, count, identity);
+  for (int64_t done = 0; done < lines.length; done += block) {
+    const int64_t n = std::min(block, lines.length - done),
+                  first = a.reverse ? lines.length - done - n : done;
+    for (int64_t l = 0; l < count; ++l)
+      convert(a.in_type, at(a.in_type, a.in, in[l] + first * lines.step[0]), lines.step[0],
+              dtype_of<T>, buffer[l], 1, n);
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t i = a.reverse ? n - 1 - k : k;
+#pragma GCC unroll 8
+      for (int64_t l = 0; l < count; ++l) buffer[l][i] = total[l] = combine(total[l], buffer[l][i]);
+    }
+    for (int64_t l = 0; l < count; ++l)
+      convert(dtype_of<T>, buffer[l], 1, a.out_type,
+              at(a.out_type, a.out, out[l] + first * lines.step[1]), lines.step[1], n);
   }
 }
 
@@ -69,9 +80,18 @@ template <class T, class Combine> void scan_all(const ScanArgs& a, T identity, C
   if (!side_by_side) {
     parallel_for(0, lines.count, std::max<int64_t>(1, kTaskElements / lines.length),
                  [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     const auto [in, out] = lines.start(i);
-                     scan_line<T>(a, lines, in, out, identity, combine);
+                   int64_t in[kAbreast], out[kAbreast];
+                   for (int64_t i = begin; i < end;) {
+                     const int64_t count = end - i < kAbreast ? 1 : kAbreast;
+                     for (int64_t l = 0; l < count; ++l) {
+                       const auto [from, to] = lines.start(i + l);
+                       in[l] = from, out[l] = to;
+                     }
+                     if (count == 1)
+                       scan_lines<1, T>(a, lines, in, out, identity, combine);
+                     else
+                       scan_lines<kAbreast, T>(a, lines, in, out, identity, combine);
+                     i += count;
                    }
                  });
     return;

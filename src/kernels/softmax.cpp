@@ -23,9 +23,15 @@ int64_t rows_per_task(int64_t row) {
   return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, row));
 }
 
+/// The larger as the instruction has it. A NaN may get lost, but it comes back with the sum of the
+/// exponentials.
+struct QuickMax {
+  template <class T> T operator()(T a, T b) const { return a > b ? a : b; }
+};
+
 template <class T> [[gnu::always_inline]] inline T largest_of(const T* x, int64_t n) {
   return fold_lanes<T>(
-      n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; }, MaxCombine{});
+      n, -std::numeric_limits<T>::infinity(), [=](int64_t i) { return x[i]; }, QuickMax{});
 }
 
 /// exp of a difference to the largest value, so that it cannot overflow; below the normal range it
@@ -38,12 +44,33 @@ template <Isa I, class T> [[gnu::always_inline]] inline T exp_below(T x) {
   return x < least ? T(0) : value;
 }
 
-/// e[i] = exp(x[i] - shift); returns their sum. e may be x.
+/// e[i] = exp(x[i] - shift); returns their sum, with the bits of sum_lanes. e may be x. Fetches
+/// what lies `ahead` elements further, if that is not 0: the next row, which the machine's own
+/// prefetching does not reach where rows are whole pages.
 template <Isa I, class T>
-[[gnu::always_inline]] inline T exponentials(const T* x, T shift, T* e, int64_t n) {
+[[gnu::always_inline]] inline T exponentials(const T* x, T shift, T* e, int64_t n,
+                                             int64_t ahead = 0) {
+  constexpr int64_t lanes = kLanes<T>;
+  return sum_blocks<T>(n, [=](int64_t first, int64_t count) {
+    const T* from = x + first;
+    T* to = e + first;
+    T acc[lanes] = {};
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      if (ahead != 0)
+        for (int64_t line = 0; line < 2; ++line) {  // lanes are two cache lines
+          __builtin_prefetch(from + i + ahead + line * lanes / 2);
+          __builtin_prefetch(to + i + ahead + line * lanes / 2, 1);
+        }
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) e[i] = exp_below<I>(x[i] - shift);
-  return sum_lanes<T>(n, [=](int64_t i) { return e[i]; });
+      for (int64_t l = 0; l < lanes; ++l) to[i + l] = exp_below<I>(from[i + l] - shift);
+      for (int64_t l = 0; l < lanes; ++l) acc[l] += to[i + l];
+    }
+    for (int64_t l = 0; i + l < count; ++l) acc[l] += to[i + l] = exp_below<I>(from[i + l] - shift);
+    for (int64_t width = lanes / 2; width > 0; width /= 2)
+      for (int64_t l = 0; l < width; ++l) acc[l] += acc[l + width];
+    return acc[0];
+  });
 }
 
 /// The sum of exp(x[i] - shift), without an array to keep them.
@@ -65,10 +92,28 @@ template <Isa I, class T>
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - log_sum;
   } else {
-    const T scale = T(1) / exponentials<I>(x, shift, y, n);
+    const T scale = T(1) / exponentials<I>(x, shift, y, n, n);
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) y[i] *= scale;
   }
+}
+
+/// The sum of a[i] b[i], with the bits of sum_lanes.
+template <class T>
+[[gnu::always_inline]] inline T sum_of_products(const T* a, const T* b, int64_t n) {
+  constexpr int64_t lanes = kLanes<T>;
+  return sum_blocks<T>(n, [=](int64_t first, int64_t count) {
+    T acc[lanes] = {};
+    int64_t i = first;
+    for (; i + lanes <= first + count; i += lanes) {
+#pragma omp simd
+      for (int64_t l = 0; l < lanes; ++l) acc[l] += a[i + l] * b[i + l];
+    }
+    for (int64_t l = 0; i + l < first + count; ++l) acc[l] += a[i + l] * b[i + l];
+    for (int64_t width = lanes / 2; width > 0; width /= 2)
+      for (int64_t l = 0; l < width; ++l) acc[l] += acc[l + width];
+    return acc[0];
+  });
 }
 
 template <Isa I, class T>
@@ -79,9 +124,16 @@ template <Isa I, class T>
 #pragma omp simd
     for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - exp(Lane<T, I>(y[i])).v * sum;
   } else {
-    const T sum = sum_mapped<T>(n, [=](int64_t i) { return dy[i] * y[i]; });
+    const T sum = sum_of_products(dy, y, n);
+    for (int64_t first = 0; first < n; first += kTile) {
+      const int64_t end = std::min(n, first + kTile);
+      for (int64_t i = first; i < end; i += 64 / static_cast<int64_t>(sizeof(T))) {
+        __builtin_prefetch(dy + n + i);  // the next row, as in exponentials
+        __builtin_prefetch(y + n + i);
+      }
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - sum);
+      for (int64_t i = first; i < end; ++i) dx[i] = y[i] * (dy[i] - sum);
+    }
   }
 }
 
@@ -100,7 +152,7 @@ template <Isa I, class T>
     const T* row = x + r * t.pitch;
     next_row();
 #pragma omp simd
-    for (int64_t c = 0; c < t.width; ++c) shift[c] = MaxCombine{}(shift[c], row[c]);
+    for (int64_t c = 0; c < t.width; ++c) shift[c] = QuickMax{}(shift[c], row[c]);
   }
   for (int64_t r = 0; r < t.rows; ++r) {
     const T* row = x + r * t.pitch;

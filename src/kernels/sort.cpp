@@ -1,6 +1,6 @@
 // Values become unsigned keys whose order is the wanted one; items of key and position are sorted
 // by radix, or by comparison where lines are short. Positions break ties, so the order is stable
-// whatever algorithm ran.
+// whatever algorithm ran. Distinct integers that span few values are found with a table instead.
 #include "kernels/sort.h"
 
 #include <algorithm>
@@ -187,8 +187,54 @@ void kthvalue(const SortArgs& a, int64_t k, bool nan_wins) {
   });
 }
 
+namespace {
+
+/// Calls f(position, value) for n integers.
+template <class F> void visit_integers(DType type, const void* in, int64_t n, const F& f) {
+  int64_t buffer[512];
+  for (int64_t first = 0; first < n; first += 512) {
+    const int64_t count = std::min<int64_t>(512, n - first);
+    convert(type, static_cast<const std::byte*>(in) + first * element_size(type), 1, kInt64, buffer,
+            1, count);
+    for (int64_t i = 0; i < count; ++i) f(first + i, buffer[i]);
+  }
+}
+
+/// unique of integers that span few values, by a table of those; false where they span too many.
+bool unique_by_table(DType type, const void* in, int64_t n, int64_t* inverse, Unique& u) {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = std::numeric_limits<int64_t>::min();
+  visit_integers(type, in, n, [&](int64_t, int64_t v) {
+    least = std::min(least, v);
+    most = std::max(most, v);
+  });
+  const uint64_t span = static_cast<uint64_t>(most) - static_cast<uint64_t>(least);
+  if (n == 0 || span >= static_cast<uint64_t>(n)) return false;
+  struct Seen {
+    int64_t first, count, number;
+  };
+  std::vector<Seen> seen(static_cast<size_t>(span) + 1, Seen{0, 0, 0});
+  const auto of = [&](int64_t v) -> Seen& { return seen[static_cast<size_t>(v - least)]; };
+  visit_integers(type, in, n, [&](int64_t position, int64_t v) {
+    Seen& s = of(v);
+    if (s.count++ == 0) s.first = position;
+  });
+  for (Seen& s : seen) {
+    if (s.count == 0) continue;
+    s.number = static_cast<int64_t>(u.first.size());
+    u.first.push_back(s.first);
+    u.counts.push_back(s.count);
+  }
+  if (inverse)
+    visit_integers(type, in, n,
+                   [&](int64_t position, int64_t v) { inverse[position] = of(v).number; });
+  return true;
+}
+
+}  // namespace
+
 Unique unique(DType type, const void* in, int64_t n, int64_t* inverse) {
   Unique u;
+  if (!is_floating(type) && unique_by_table(type, in, n, inverse, u)) return u;
   with_items(type, n, [&]<class T, class Item>() {
     std::vector<Item> items;
     make_items<T>(type, in, 1, n, false, items);
@@ -205,15 +251,6 @@ Unique unique(DType type, const void* in, int64_t n, int64_t* inverse) {
     }
   });
   return u;
-}
-
-std::vector<int64_t> sorted_order(const std::vector<uint64_t>& keys) {
-  std::vector<Wide> items(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) items[i] = Wide::make(keys[i], static_cast<int64_t>(i));
-  sort_items(items);
-  std::vector<int64_t> order(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) order[i] = items[i].position();
-  return order;
 }
 
 }  // namespace pellucid::kernels

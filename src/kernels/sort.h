@@ -39,9 +39,6 @@ struct Unique {
 /// Also writes, for each element, the number of its distinct value, unless `inverse` is null.
 Unique unique(DType type, const void* in, int64_t n, int64_t* inverse);
 
-/// Order of n 64-bit keys, stable: the permutation that sorts them.
-std::vector<int64_t> sorted_order(const std::vector<uint64_t>& keys);
-
 /// How many elements of a strided array are not zero.
 int64_t count_nonzero(DType type, const void* in, IntArrayRef sizes, IntArrayRef strides);
 /// Coordinates of the nonzero elements in row-major order: out is [count, dims] contiguous.

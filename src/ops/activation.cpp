@@ -39,10 +39,17 @@ struct Gelu {
   static constexpr double kFlops = 8;
   static constexpr double kSqrtHalf = 0.70710678118654752440,
                           kDensity = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-  template <class V> V value(V x) const { return V(0.5) * x * (V(1) + erf(x * V(kSqrtHalf))); }
+  template <class V> V value(V x) const { return x * cdf(x); }
   template <class V> V grad(V g, V x) const {
-    const V cdf = V(0.5) * (V(1) + erf(x * V(kSqrtHalf)));
-    return g * (cdf + x * (V(kDensity) * exp(x * x * V(-0.5))));
+    return g * (cdf(x) + x * (V(kDensity) * exp(x * x * V(-0.5))));
+  }
+
+ private:
+  template <class V> static V cdf(V x) {
+    if constexpr (requires { typename V::Scalar; })
+      return normal_cdf(x);
+    else
+      return V(0.5) * (V(1) + erf(x * V(kSqrtHalf)));
   }
 };
 struct GeluTanh {
@@ -108,19 +115,27 @@ struct LogSigmoid {
 struct Elu {
   static constexpr double kFlops = 6;
   double below, above, inner;
-  bool from_result = false;
   explicit Elu(const AttrReader& a)
-      : below(a.number(0) * a.number(1)), above(a.number(1)), inner(a.number(2)) {
-    if (a.attrs().size() > 3) from_result = a.flag(3);
-  }
+      : below(a.number(0) * a.number(1)), above(a.number(1)), inner(a.number(2)) {}
   template <class V> V value(V x) const {
     return select(x <= V(0), V(below) * expm1(x * V(inner)), x * V(above));
   }
   template <class V> V grad(V g, V x) const {
-    const V slope = from_result ? x + V(below) : V(below) * exp(x * V(inner));
-    return select(x <= V(0), g * (V(inner) * slope), g * V(above));
+    return select(x <= V(0), g * (V(inner) * (V(below) * exp(x * V(inner)))), g * V(above));
   }
 };
+/// The gradient from the result. A formula of its own: a flag within would keep the loop scalar.
+struct EluFromResult : Elu {
+  using Elu::Elu;
+  template <class V> V grad(V g, V y) const {
+    return select(y <= V(0), g * (V(inner) * (y + V(below))), g * V(above));
+  }
+};
+
+void run_elu_backward(Call& c) { c.flag(3) ? run_grad<EluFromResult>(c) : run_grad<Elu>(c); }
+Tensors elu_backward_vjp(const Vjp& v) {
+  return v.flag(3) ? grad_vjp<EluFromResult>(v) : grad_vjp<Elu>(v);
+}
 
 // grad_output, then the numbers, then the tensor: the order of PyTorch's schema.
 Tensors elu_vjp(const Vjp& v) {
@@ -248,16 +263,27 @@ extern constinit const OpDef elu_op = unary_float<Elu, Accept::Floating>(
       s.add({sample_randn({3, 4}, 0.1), 1.5, 0.8, 0.5});
     },
     {"Elu", 6});
-extern constinit const OpDef elu_backward_op = unary_backward<Elu>(
-    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool "
-    "is_result, Tensor self_or_result) -> Tensor",
-    "grad_output * elu'(self), from self or from the result", [](Samples& s) {
-      s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, false, sample_randn({3, 4}, 0.1)});
-      s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, true, sample_randn({3, 4}, 0.1)});
-      s.large([] {
-        return std::vector<Value>{randn({4096, 1024}), 1.0, 1.0, 1.0, false, randn({4096, 1024})};
-      });
-    });
+extern constinit const OpDef elu_backward_op = {
+    .schema =
+        "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool "
+        "is_result, Tensor self_or_result) -> Tensor",
+    .doc = "grad_output * elu'(self), from self or from the result",
+    .kind = OpKind::Pointwise,
+    .infer = infer_pointwise<Result::Float>,
+    .cost = formula_cost<Elu>,
+    .kernel = run_elu_backward,
+    .saved = Saved::Inputs,
+    .vjp = elu_backward_vjp,
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, false, sample_randn({3, 4}, 0.1)});
+          s.add({sample_randn({3, 4}), 1.5, 0.8, 0.5, true, sample_randn({3, 4}, 0.1)});
+          s.large([] {
+            return std::vector<Value>{randn({4096, 1024}), 1.0, 1.0, 1.0, false,
+                                      randn({4096, 1024})};
+          });
+        },
+    .any_layout = true};
 extern constinit const OpDef selu_op = {
     .schema = "selu[_](Tensor self) -> Tensor",
     .doc = "elu with the alpha and scale that keep mean 0 and variance 1",

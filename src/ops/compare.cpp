@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "base/parallel.h"
+#include "kernels/reduce_lanes.h"
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
@@ -28,15 +30,41 @@ struct Gt {
 struct Ge {
   template <class V> auto value(V a, V b) const { return a >= b; }
 };
+/// `flags` is the same for two bytes that are 0 or 1.
 struct And {
+  static uint8_t flags(uint8_t a, uint8_t b) { return a & b; }
   template <class V> auto value(V a, V b) const { return (a != V(0)) & (b != V(0)); }
 };
 struct Or {
+  static uint8_t flags(uint8_t a, uint8_t b) { return a | b; }
   template <class V> auto value(V a, V b) const { return (a != V(0)) | (b != V(0)); }
 };
 struct Xor {
+  static uint8_t flags(uint8_t a, uint8_t b) { return a ^ b; }
   template <class V> auto value(V a, V b) const { return (a != V(0)) ^ (b != V(0)); }
 };
+
+/// A logical op of two; bool tensors of one dense shape without a detour through int32.
+template <class F> void run_logical(Call& c) {
+  const auto dense = [](const Tensor& t) { return t.dtype() == kBool && t.impl().is_contiguous(); };
+  const Tensor &a = c.in(0), &b = c.in(1), &out = c.out();
+  if (!dense(a) || !dense(b) || !dense(out) || a.sizes() != b.sizes())
+    return run_formula<F, 2, kernels::AllTypes, Result::Bool>(c);
+  const auto bytes = [](const Tensor& t) { return static_cast<uint8_t*>(t.raw_data()); };
+  parallel_for(0, out.numel(), 1 << 17, [&](int64_t begin, int64_t end) {
+    const uint8_t *first = bytes(a), *second = bytes(b);
+    uint8_t* result = bytes(out);
+    kernels::at_isa([=](auto) {
+      // Of its own: a store of bytes might change what was captured.
+      const uint8_t *const x = first, *const y = second;
+      uint8_t* const to = result;
+#pragma GCC ivdep
+      for (int64_t i = begin, last = end; i < last; ++i)  // any byte but 0 is true
+        to[i] = F::flags(x[i] != 0 ? 1 : 0, y[i] != 0 ? 1 : 0);
+    });
+  });
+}
+
 struct Not {
   template <class V> auto value(V x) const { return x == V(0); }
 };
@@ -142,6 +170,14 @@ void test_samples(Samples& s) {
   s.large([] { return std::vector<Value>{randn({4096, 1024})}; });
 }
 
+template <class F>
+constexpr OpDef logical(std::string_view schema, std::string_view doc, void (*samples)(Samples&),
+                        Onnx onnx) {
+  OpDef op = predicate<F, 2>(schema, doc, samples, onnx);
+  op.kernel = run_logical<F>;
+  return op;
+}
+
 }  // namespace
 
 extern constinit const OpDef eq_op =
@@ -163,14 +199,14 @@ extern constinit const OpDef ge_op =
                      compare_samples, {"GreaterOrEqual", 16});
 
 extern constinit const OpDef logical_and_op =
-    predicate<And, 2>("logical_and[_](Tensor self, Tensor other) -> Tensor",
-                      "whether both differ from 0", logical_samples, {"And", 7});
+    logical<And>("logical_and[_](Tensor self, Tensor other) -> Tensor",
+                 "whether both differ from 0", logical_samples, {"And", 7});
 extern constinit const OpDef logical_or_op =
-    predicate<Or, 2>("logical_or[_](Tensor self, Tensor other) -> Tensor",
-                     "whether one differs from 0", logical_samples, {"Or", 7});
+    logical<Or>("logical_or[_](Tensor self, Tensor other) -> Tensor", "whether one differs from 0",
+                logical_samples, {"Or", 7});
 extern constinit const OpDef logical_xor_op =
-    predicate<Xor, 2>("logical_xor[_](Tensor self, Tensor other) -> Tensor",
-                      "whether exactly one differs from 0", logical_samples, {"Xor", 7});
+    logical<Xor>("logical_xor[_](Tensor self, Tensor other) -> Tensor",
+                 "whether exactly one differs from 0", logical_samples, {"Xor", 7});
 extern constinit const OpDef logical_not_op = predicate<Not, 1>(
     "logical_not[_](Tensor self) -> Tensor", "self == 0", test_samples, {"Not", 1});
 

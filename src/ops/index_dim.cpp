@@ -148,7 +148,8 @@ void check_gather(const Call& c, const Tensor& self, const Tensor& index, const 
       c.name(), index.sizes(), source->sizes());
 }
 
-/// The arguments of a gather or scatter kernel; owns the dims they refer to.
+/// The arguments of a gather or scatter kernel; owns the dims they refer to. The kernel looks at
+/// the indices on its way, unless it writes to a tensor that must stay as it is where one is bad.
 struct GatherCall {
   Dims sizes, index_strides, self_strides, other_strides;
   Tensor index;
@@ -157,9 +158,21 @@ struct GatherCall {
   GatherCall(const Call& c, const Tensor& self, Dims other)
       : sizes(sizes_1d(c.in(1))), self_strides(strides_1d(self)), other_strides(std::move(other)) {
     const int64_t d = wrap_dim(c.name(), c.integer(0), self.dim());
-    index = checked_index(c, c.in(1), sizes_1d(self)[static_cast<size_t>(d)], false);
+    const int64_t limit = sizes_1d(self)[static_cast<size_t>(d)];
+    const bool ahead = c.in_place() || limit == 0;
+    index = ahead ? checked_index(c, c.in(1), limit, false) : contiguous_values(c.in(1).to(kInt64));
     index_strides = strides_1d(index);
-    args = {sizes, d, index.raw<int64_t>(), index_strides, self_strides, other_strides};
+    args = {sizes,
+            d,
+            index.raw<int64_t>(),
+            index_strides,
+            self_strides,
+            other_strides,
+            ahead ? 0 : limit};
+  }
+  /// Raises what the kernel found.
+  void check(const Call& c, bool good) const {
+    if (!good) checked_index(c, index, args.limit, false);
   }
 };
 
@@ -182,14 +195,27 @@ void infer_scatter(Call& c) {
   c.make_output(c.in(0).sizes(), c.in(0).dtype());
 }
 
+/// Whether the kernel may copy self line by line: every line is written to, and is dense.
+bool copies_by_line(const Call& c) {
+  const Tensor &self = c.in(0), &out = c.out();
+  const size_t last = out.sizes().size() - 1;
+  return !c.in_place() && out.dim() > 0 && self.sizes() == out.sizes() &&
+         wrap_dim(c.name(), c.integer(0), out.dim()) == out.dim() - 1 &&
+         self.impl().is_contiguous() && out.impl().is_contiguous() &&
+         c.in(1).sizes().slice(0, last) == out.sizes().slice(0, last);
+}
+
 template <bool add> void run_scatter(Call& c) {
   if (c.in(1).numel() == 0) return start_from_self(c);
-  const GatherCall g(c, c.out(), strides_1d(c.in(2)));
-  start_from_self(c);
-  if (add)
-    kernels::scatter_add(c.out().dtype(), g.args, c.out().raw_data(), c.in(2).raw_data());
+  GatherCall g(c, c.out(), strides_1d(c.in(2)));
+  if (copies_by_line(c))
+    g.args.initial = c.in(0).raw_data();
   else
-    kernels::scatter(c.out().element_size(), g.args, c.out().raw_data(), c.in(2).raw_data());
+    start_from_self(c);
+  void* const to = c.out().raw_data();
+  const void* const from = c.in(2).raw_data();
+  g.check(c, add ? kernels::scatter_add(c.out().dtype(), g.args, to, from)
+                 : kernels::scatter(c.out().element_size(), g.args, to, from));
 }
 
 void run_scatter_value(Call& c) {
@@ -198,7 +224,7 @@ void run_scatter_value(Call& c) {
   start_from_self(c);
   visit(c.out().dtype(), [&](auto v) {
     const auto value = c.scalar(1).to<decltype(v)>();
-    kernels::scatter(c.out().element_size(), g.args, c.out().raw_data(), &value);
+    g.check(c, kernels::scatter(c.out().element_size(), g.args, c.out().raw_data(), &value));
   });
 }
 
@@ -368,7 +394,8 @@ extern constinit const OpDef gather_op = {
         [](Call& c) {
           if (c.out().numel() == 0) return;
           const GatherCall g(c, c.in(0), strides_1d(c.out()));
-          kernels::gather(c.out().element_size(), g.args, c.in(0).raw_data(), c.out().raw_data());
+          g.check(c, kernels::gather(c.out().element_size(), g.args, c.in(0).raw_data(),
+                                     c.out().raw_data()));
         },
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {

@@ -1,6 +1,10 @@
 // Products that add to a tensor: beta * self + alpha * (product), self broadcast. With beta = 0
 // self is not read, so its NaNs do not spread. In place the product is added where self is.
+#include <algorithm>
+
+#include "base/parallel.h"
 #include "kernels/copy.h"
+#include "kernels/reduce_lanes.h"
 #include "ops/linalg.h"
 
 namespace pellucid {
@@ -112,7 +116,35 @@ void infer_addr(Call& c) {
   make_sum_output(c, {c.in(1).size(0), c.in(2).size(0)});
 }
 
+/// addr in one pass over memory, where everything is dense and of type T.
+template <class T> void add_outer(const Call& c) {
+  const int64_t rows = c.in(1).numel(), columns = c.in(2).numel();
+  const T alpha = c.scalar(1).to<T>(), beta = c.scalar(0).to<T>();
+  parallel_for(0, rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t r = begin; r < end; ++r) {
+                   const T *self = c.in(0).raw<T>() + r * columns, *y = c.in(2).raw<T>();
+                   const T scale = alpha * c.in(1).raw<T>()[r];
+                   T* out = c.out().raw<T>() + r * columns;
+                   kernels::at_isa([=](auto) {
+                     if (beta == T(0)) {
+#pragma GCC ivdep
+                       for (int64_t j = 0; j < columns; ++j) out[j] = scale * y[j];
+                     } else {
+#pragma GCC ivdep
+                       for (int64_t j = 0; j < columns; ++j) out[j] = beta * self[j] + scale * y[j];
+                     }
+                   });
+                 }
+               });
+}
+
 void run_addr(Call& c) {
+  const auto dense = [](const Tensor& t) { return t.impl().is_contiguous(); };
+  const DType type = c.out().dtype();
+  if ((type == kFloat32 || type == kFloat64) && c.in(0).sizes() == c.out().sizes() &&
+      dense(c.in(0)) && dense(c.in(1)) && dense(c.in(2)) && dense(c.out()))
+    return type == kFloat32 ? add_outer<float>(c) : add_outer<double>(c);
   run_sum(c, [&](auto v, const Tensor& x, const Tensor& y, auto alpha, auto beta) {
     using T = decltype(v);
     kernels::gemm<T>(x.numel(), y.numel(), 1, alpha, {x.raw<T>(), x.raw_strides()[0], 1},

@@ -118,9 +118,14 @@ void run_masked_select(Call& c) {
                            mask.raw<bool>(), mask.raw_strides(), mask.sizes(), c.out().raw_data());
 }
 
-template <class E> void scatter_masked(const bool* mask, int64_t n, const E* source, E* out) {
-  for (int64_t i = 0; i < n; ++i)
-    if (mask[i]) out[i] = *source++;
+// The counterpart of compact: n chosen elements of out get those of the source, in order.
+template <class E> void spread(const E* source, const uint8_t* mask, int64_t n, E* out) {
+  for (int64_t i = 0, k = 0; k < n; ++i) {
+    const E kept = out[i], next = source[k];
+    const bool chosen = mask[i] != 0;
+    out[i] = chosen ? next : kept;
+    k += chosen;
+  }
 }
 
 void run_masked_scatter(Call& c) {
@@ -128,27 +133,27 @@ void run_masked_scatter(Call& c) {
   const Tensor self = c.in(0).detach().expand(out.sizes());
   const Tensor mask = contiguous_values(c.in(1).detach().expand(out.sizes())),
                source = contiguous_values(c.in(2).detach());
-  const int64_t n =
-      kernels::count_nonzero(kBool, mask.raw_data(), mask.sizes(), mask.raw_strides());
-  PELLUCID_CHECK(source.numel() >= n, ShapeError,
-                 "masked_scatter: the mask has {} true elements but source only {} elements.", n,
-                 source.numel());
+  const uint8_t* is = mask.raw<uint8_t>();
+  const std::vector<int64_t> before = true_before(is, mask.numel(), kChunk);
+  PELLUCID_CHECK(source.numel() >= before.back(), ShapeError,
+                 "masked_scatter: the mask has {} true elements but source only {} elements.",
+                 before.back(), source.numel());
   if (!c.in_place() && out.numel() > 0) copy_values(out, self);
   with_contiguous(out, [&](const Tensor& to) {
-    switch (to.element_size()) {
-      case 1:
-        return scatter_masked(mask.raw<bool>(), mask.numel(), source.raw<uint8_t>(),
-                              to.raw<uint8_t>());
-      case 2:
-        return scatter_masked(mask.raw<bool>(), mask.numel(), source.raw<uint16_t>(),
-                              to.raw<uint16_t>());
-      case 4:
-        return scatter_masked(mask.raw<bool>(), mask.numel(), source.raw<uint32_t>(),
-                              to.raw<uint32_t>());
-      default:
-        return scatter_masked(mask.raw<bool>(), mask.numel(), source.raw<uint64_t>(),
-                              to.raw<uint64_t>());
-    }
+    const auto run = [&](auto zero) {
+      using E = decltype(zero);
+      parallel_chunks(static_cast<int64_t>(before.size()) - 1, [&](int64_t i) {
+        const int64_t first = before[static_cast<size_t>(i)];
+        spread(static_cast<const E*>(source.raw_data()) + first, is + i * kChunk,
+               before[static_cast<size_t>(i) + 1] - first,
+               static_cast<E*>(to.raw_data()) + i * kChunk);
+      });
+    };
+    const int64_t bytes = to.element_size();
+    bytes == 1   ? run(uint8_t{})
+    : bytes == 2 ? run(uint16_t{})
+    : bytes == 4 ? run(uint32_t{})
+                 : run(uint64_t{});
   });
 }
 

@@ -86,7 +86,7 @@ void infer_extreme(Call& c) {
 Tensors extreme_vjp(const Vjp& v) {
   if (!v.grads[0].defined()) return {Tensor()};
   if (v.in_sizes(0).empty()) return {v.grad};
-  return {zeros(v.in_sizes(0), v.grad.dtype()).scatter_add(v.integer(0), v.out(1), v.grad)};
+  return {zeros(v.in_sizes(0), v.grad.dtype()).scatter_add_(v.integer(0), v.out(1), v.grad)};
 }
 
 // s_i = log(exp(s_{i-1}) + exp(x_i)), in float64 along a line.

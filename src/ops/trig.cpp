@@ -10,12 +10,14 @@ constexpr double kLn2 = 0.69314718055994530942;
 struct Sin {
   static constexpr double kFlops = 5;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V x) { return trig_ordinary(x); }
   template <class V> V value(V x) const { return sin(x); }
   template <class V> V grad(V g, V x) const { return g * cos(x); }
 };
 struct Cos {
   static constexpr double kFlops = 5;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V x) { return trig_ordinary(x); }
   template <class V> V value(V x) const { return cos(x); }
   template <class V> V grad(V g, V x) const { return -(g * sin(x)); }
 };
@@ -23,6 +25,7 @@ struct Tan {
   static constexpr double kFlops = 8;
   static constexpr bool kUsesLibm = true;
   static constexpr bool kGradFromOutput = true;
+  template <class V> static auto ordinary(V x) { return trig_ordinary(x); }
   template <class V> V value(V x) const { return tan(x); }
   template <class V> V grad(V g, V y) const { return g * (V(1) + y * y); }
 };

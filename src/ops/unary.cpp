@@ -18,11 +18,13 @@ struct Abs {
 };
 struct Exp {
   static constexpr double kFlops = 4;
+  template <class V> static auto ordinary(V x) { return exp_ordinary(x); }
   template <class V> V value(V x) const { return exp(x); }
 };
 struct Exp2 {
   static constexpr double kFlops = 4;
   static constexpr bool kGradFromOutput = true;
+  template <class V> static auto ordinary(V x) { return exp2_ordinary(x); }
   template <class V> V value(V x) const { return exp2(x); }
   template <class V> V grad(V g, V y) const { return g * (y * V(kLn2)); }
 };
@@ -34,15 +36,18 @@ struct Expm1 {
 };
 struct Log {
   static constexpr double kFlops = 4;
+  template <class V> static auto ordinary(V x) { return log_ordinary(x); }
   template <class V> V value(V x) const { return log(x); }
 };
 struct Log2 {
   static constexpr double kFlops = 4;
+  template <class V> static auto ordinary(V x) { return log_ordinary(x); }
   template <class V> V value(V x) const { return log2(x); }
   template <class V> V grad(V g, V x) const { return g / (x * V(kLn2)); }
 };
 struct Log10 {
   static constexpr double kFlops = 4;
+  template <class V> static auto ordinary(V x) { return log_ordinary(x); }
   template <class V> V value(V x) const { return log10(x); }
   template <class V> V grad(V g, V x) const { return g / (x * V(kLn10)); }
 };
@@ -76,16 +81,9 @@ struct Erf {
   template <class V> V value(V x) const { return erf(x); }
   template <class V> V grad(V g, V x) const { return V(kTwoOverSqrtPi) * exp(-(x * x)) * g; }
 };
-/// 1 - erf(x) as long as that loses nothing; libm beyond.
 struct Erfc {
   static constexpr double kFlops = 12;
-  static constexpr bool kUsesLibm = true;
-  template <class V> V value(V x) const {
-    if constexpr (V::kLibm)
-      return V(std::erfc(x.v));
-    else
-      return select(x < V(0.25), V(1) - erf(x), kernels::detail::nan<V>());
-  }
+  template <class V> V value(V x) const { return erfc(x); }
   template <class V> V grad(V g, V x) const { return V(-kTwoOverSqrtPi) * exp(-(x * x)) * g; }
 };
 
@@ -93,6 +91,8 @@ struct Erfc {
 struct Erfinv {
   static constexpr double kFlops = 30;
   static constexpr bool kGradFromOutput = true;
+  /// Where the logarithm below has an ordinary argument.
+  template <class V> static auto ordinary(V x) { return abs(x) < V(1); }
   template <class V> V value(V x) const {
     const V w = -log((V(1) - x) * (V(1) + x));
     const V near = kernels::detail::poly(w - V(2.5), 1.50140941, 0.246640727, -0.00417768164,
@@ -102,14 +102,21 @@ struct Erfinv {
                                         -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
                                         0.000100950558, -0.000200214257);
     V y = select(w < V(5), near, far) * x;
-    // Beyond this the difference erf(y) - x is rounding alone and the start is as good as a step.
-    const auto steep = w > V(kernels::detail::is_float<V> ? 5 : 25);
-    for (int step = 0; step < (kernels::detail::is_float<V> ? 1 : 2); ++step)
-      y = select(steep, y, y - (erf(y) - x) / (V(kTwoOverSqrtPi) * exp(-(y * y))));
+    if constexpr (!kernels::detail::is_float<V>) {  // in float the start is as good as a step
+      // Beyond this the difference erf(y) - x is rounding alone.
+      const auto steep = w > V(25);
+      y = select(steep, y, newton(y, x));  // written out: a loop here would not be vectorised
+      y = select(steep, y, newton(y, x));
+    }
     y = select(x == V(0), x, y);
     return select(abs(x) == V(1), copysign(kernels::detail::infinity<V>(), x), y);
   }
   template <class V> V grad(V g, V y) const { return V(1 / kTwoOverSqrtPi) * exp(y * y) * g; }
+
+ private:
+  template <class V> static V newton(V y, V x) {
+    return y - (erf(y) - x) / (V(kTwoOverSqrtPi) * exp(-(y * y)));
+  }
 };
 
 /// x pi / 180 and back.
@@ -118,23 +125,24 @@ template <bool kToRadians> struct Degrees {
   template <class V> V value(V x) const { return x * V(kFactor); }
 };
 
+/// log(x / (1 - x)) of x clamped to [eps, 1 - eps], where there is an eps. What depends on eps are
+/// numbers here and no branches, so that the loop is vectorised.
 struct Logit {
   static constexpr double kFlops = 8;
-  double eps = -1;
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double eps = -kInfinity;  // the clamp of the value
+  double low = 0, high = 1, outside = std::numeric_limits<double>::quiet_NaN();  // of the gradient
   explicit Logit(const AttrReader& a) {
-    if (a.has_attr(0)) eps = a.number(0);
+    if (a.has_attr(0) && !(a.number(0) < 0))
+      eps = a.number(0), low = eps, high = 1 - eps, outside = 0;
   }
   template <class V> V value(V x) const {
-    if (eps < 0) return log(x / (V(1) - x));
-    const V low = V(eps), high = V(1) - V(eps);
-    const V y = select(x < low, low, select(x > high, high, x));
+    const V least = V(eps), most = V(1) - V(eps);
+    const V y = select(x < least, least, select(x > most, most, x));
     return log(y / (V(1) - y));
   }
   template <class V> V grad(V g, V x) const {
-    const V inside = g / (x * (V(1) - x));
-    if (eps < 0)
-      return select((x < V(0)) | (x > V(1)), V(std::numeric_limits<double>::quiet_NaN()), inside);
-    return select((x < V(eps)) | (x > V(1 - eps)), V(0), inside);
+    return select((x < V(low)) | (x > V(high)), V(outside), g / (x * (V(1) - x)));
   }
 };
 

@@ -78,6 +78,28 @@ TEST_CASE("gather and scatter along each dim of [6, 50, 40]") {
   }
 }
 
+TEST_CASE("gather and scatter look at indices on the way, and leave out lines with bad ones") {
+  const std::vector<int64_t> sizes = {2, 3}, strides = {3, 1};
+  const std::vector<int64_t> index = {0, 2, 1, 0, 3, 1}, negative = {0, 2, 1, 0, -1, 1};
+  const std::vector<float> self = {1, 2, 3, 4, 5, 6};
+  for (const auto& chosen : {index, negative}) {
+    GatherArgs args{.sizes = sizes,
+                    .dim = 1,
+                    .index = chosen.data(),
+                    .index_strides = strides,
+                    .self_strides = strides,
+                    .other_strides = strides,
+                    .limit = 3};
+    std::vector<float> out(6, 9), set(6, 9), added(6, 9);
+    CHECK_FALSE(gather(4, args, self.data(), out.data()));
+    CHECK(out == std::vector<float>{1, 3, 2, 9, 9, 9});
+    CHECK_FALSE(scatter(4, args, set.data(), self.data()));
+    CHECK(set == std::vector<float>{1, 3, 2, 9, 9, 9});
+    CHECK_FALSE(scatter_add(kFloat32, args, added.data(), self.data()));
+    CHECK(added == std::vector<float>{10, 12, 11, 9, 9, 9});
+  }
+}
+
 TEST_CASE("scatter_add: integers wrap, bool is or, one value for all") {
   const std::vector<int64_t> index = {1, 1, 0, 1}, size = {4}, one = {1}, zero = {0};
   const GatherArgs args{.sizes = size,

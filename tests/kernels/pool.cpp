@@ -127,6 +127,9 @@ Computed<T> compute(const Rule& r, PoolLayout layout, bool maximum, const Averag
   if (maximum) {
     max_pool_forward<T>(plan, layout, x.data(), c.y.data(), c.indices.data());
     max_pool_backward<T>(plan, layout, dy.data(), c.indices.data(), c.dx.data());
+    std::vector<T> alone(dy.size(), T(77));
+    max_pool_forward<T>(plan, layout, x.data(), alone.data(), nullptr);
+    CHECK(alone == c.y);
   } else {
     avg_pool_forward<T>(plan, layout, o, x.data(), c.y.data());
     avg_pool_backward<T>(plan, layout, o, dy.data(), c.dx.data());
@@ -136,6 +139,11 @@ Computed<T> compute(const Rule& r, PoolLayout layout, bool maximum, const Averag
 
 std::vector<Rule> rules() {
   std::vector<Rule> all = {
+      // wide rows, in which most windows are alike: strides of 1 to 4, borders, more than one block
+      {{.C = 2, .H = 4, .W = 610, .KH = 2, .KW = 2, .stride_h = 2, .stride_w = 2}},
+      {{.C = 2, .H = 3, .W = 45, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1}},
+      {{.C = 3, .H = 1, .W = 61, .KW = 5, .stride_w = 3, .pad_w = 2, .ceil_mode = true}},
+      {{.C = 2, .H = 2, .W = 80, .KW = 3, .stride_w = 4, .pad_w = 1}},
       {{.N = 2, .C = 70, .H = 6, .W = 6, .KH = 2, .KW = 2, .stride_h = 2, .stride_w = 2}},
       {{.N = 9,
         .C = 5,
@@ -229,6 +237,9 @@ TEST_CASE_TEMPLATE("pool: max equals the definition, in both layouts, whatever t
       r.s.dilation_h = 2;
       if (!r.adaptive && r.s.OH() > 0) check<T>(r, layout, true, {});
       r.s.dilation_h = 1;
+      r.s.dilation_w = 2;
+      if (!r.adaptive && r.s.OW() > 0) check<T>(r, layout, true, {});
+      r.s.dilation_w = 1;
     }
 }
 

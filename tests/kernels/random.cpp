@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/philox.h"
+#include "kernels/random_words.h"
 #include "reduce_support.h"
 
 using namespace pellucid;
@@ -39,6 +40,20 @@ std::vector<T> filled(int64_t n, const Fill& fill, bool across = true) {
 }
 
 }  // namespace
+
+TEST_CASE("philox_words: the blocks of the reference, from any counter, in any number") {
+  for (const uint64_t first : {uint64_t{0}, uint64_t{0xfffffff9}, uint64_t{0xfffffffffffffff0}})
+    for (const int64_t blocks : {1, 3, 4, 15, 16, 37}) {
+      CAPTURE(first);
+      CAPTURE(blocks);
+      const auto words = filled<uint32_t>(
+          4 * blocks, [&](uint32_t* out) { philox_words(0x123456789abcdef0, first, blocks, out); });
+      for (int64_t b = 0; b < blocks; ++b) {
+        const PhiloxBlock want = philox4x32(0x123456789abcdef0, first + static_cast<uint64_t>(b));
+        for (size_t k = 0; k < 4; ++k) REQUIRE(words[static_cast<size_t>(4 * b) + k] == want[k]);
+      }
+    }
+}
 
 TEST_CASE("random_uniform: the words of the counter, in range, with the right moments") {
   const auto f =
@@ -140,6 +155,26 @@ TEST_CASE("random_permutation is a permutation, and another for another seed") {
     for (int64_t i = 0; i < n; ++i) REQUIRE(sorted[static_cast<size_t>(i)] == i);
     if (n >= 10) CHECK(p != q);
   }
+}
+
+TEST_CASE("random_permutation: every number is as likely at every place") {
+  // 8 numbers by one bucket, and the first of 20,000 by many: both against the uniform law.
+  int64_t counts[8][8] = {}, halves = 0;
+  constexpr int64_t kTrials = 8000;
+  for (int64_t t = 0; t < kTrials; ++t) {
+    int64_t p[8];
+    random_permutation(p, 8, {.seed = 9, .offset = static_cast<uint64_t>(4 * t)});
+    for (int64_t i = 0; i < 8; ++i) ++counts[i][p[i]];
+  }
+  for (const auto& row : counts)  // 1,000 expected, with a deviation of 30
+    for (const int64_t c : row) CHECK(std::abs(c - kTrials / 8) < 150);
+  std::vector<int64_t> many(20000);
+  random_permutation(many.data(), 20000, {.seed = 10, .offset = 0});
+  for (size_t i = 0; i < 10000; ++i) halves += many[i] < 10000;
+  CHECK(std::abs(halves - 5000) < 250);
+  int64_t rising = 0;
+  for (size_t i = 1; i < many.size(); ++i) rising += many[i] > many[i - 1];
+  CHECK(std::abs(rising - 10000) < 250);
 }
 
 TEST_CASE("dropout: one mask for both passes, scaled, in every float type") {

@@ -69,6 +69,7 @@ TEST_CASE("scan: sums and products along every dim") {
       check<BFloat16, float>(ScanOp::Sum, {6, 7, 8}, {112, 16, 2}, dim, reverse, 1e-6);
     }
     check<float, float>(ScanOp::Sum, {60, 1200}, {1200, 1}, 0, reverse, 1e-6);
+    check<float, float>(ScanOp::Sum, {19, 1200}, {1200, 1}, 1, reverse, 1e-6);  // lines abreast
   }
 }
 

@@ -123,8 +123,8 @@ TEST_CASE("kthvalue and median") {
 }
 
 TEST_CASE("unique: values, inverse and counts") {
-  for (const int64_t n : {0, 1, 9, 4000}) {
-    const auto x = random_vector<int32_t>(n, 8, -20, 20);
+  for (const auto& [n, reach] : {std::pair{0, 20}, {1, 20}, {9, 20}, {4000, 20}, {4000, 100000}}) {
+    const auto x = random_vector<int32_t>(n, 8, -reach, reach);
     std::vector<int64_t> inverse(x.size());
     const Unique u = unique(kInt32, x.data(), n, inverse.data());
     auto want = x;
