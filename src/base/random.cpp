@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <random>
+#include <utility>
 
 namespace pellucid {
 
@@ -36,17 +37,28 @@ void Generator::set_state(PhiloxRange state) {
   state_ = state;
 }
 
-Generator& default_generator() {
+Generator& process_generator() {
   // Never destroyed: static destructors may still draw numbers. Locked across fork, so that a child
   // never finds the mutex held by a thread it does not have.
   static Generator* const generator = [] {
     auto* made = new Generator;
-    pthread_atfork([] { default_generator().mutex_.lock(); },
-                   [] { default_generator().mutex_.unlock(); },
-                   [] { default_generator().mutex_.unlock(); });
+    pthread_atfork([] { process_generator().mutex_.lock(); },
+                   [] { process_generator().mutex_.unlock(); },
+                   [] { process_generator().mutex_.unlock(); });
     return made;
   }();
   return *generator;
 }
+
+namespace {
+thread_local Generator* own_generator = nullptr;
+}
+
+Generator& default_generator() { return own_generator ? *own_generator : process_generator(); }
+
+GeneratorGuard::GeneratorGuard(Generator& generator) noexcept
+    : previous_(std::exchange(own_generator, &generator)) {}
+
+GeneratorGuard::~GeneratorGuard() { own_generator = previous_; }
 
 }  // namespace pellucid

@@ -39,12 +39,27 @@ class PELLUCID_API Generator {
   void set_state(PhiloxRange state);
 
  private:
-  friend Generator& default_generator();
+  friend Generator& process_generator();
   mutable std::mutex mutex_;
   PhiloxRange state_;
 };
 
-/// The generator that ops use when none is given.
+/// The generator of the process.
+PELLUCID_API Generator& process_generator();
+/// The generator that ops use when none is given: the process's, or what this thread was given.
 PELLUCID_API Generator& default_generator();
+
+/// Makes `generator` this thread's default until the end of the scope, so that numbers do not
+/// depend on what other threads draw meanwhile (data-loader workers).
+class PELLUCID_API GeneratorGuard {
+ public:
+  explicit GeneratorGuard(Generator& generator) noexcept;
+  ~GeneratorGuard();
+  GeneratorGuard(const GeneratorGuard&) = delete;
+  GeneratorGuard& operator=(const GeneratorGuard&) = delete;
+
+ private:
+  Generator* previous_;
+};
 
 }  // namespace pellucid

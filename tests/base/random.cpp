@@ -89,3 +89,22 @@ TEST_CASE("generator: threads never get overlapping ranges") {
   std::sort(all.begin(), all.end());
   for (size_t i = 0; i < all.size(); ++i) REQUIRE(all[i] == 3 * i);
 }
+
+TEST_CASE("generator: a thread may be given one of its own for a while") {
+  const PhiloxRange before = process_generator().get_state();
+  Generator mine(7), inner(8);
+  {
+    const GeneratorGuard guard(mine);
+    CHECK(&default_generator() == &mine);
+    {
+      const GeneratorGuard nested(inner);
+      CHECK(default_generator().reserve(2).seed == 8);
+    }
+    CHECK(default_generator().reserve(1) == PhiloxRange{7, 0});
+    const Generator* other = nullptr;
+    std::thread([&] { other = &default_generator(); }).join();
+    CHECK(other == &process_generator());
+  }
+  CHECK(&default_generator() == &process_generator());
+  CHECK(process_generator().get_state() == before);
+}

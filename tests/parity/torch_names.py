@@ -8,6 +8,10 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch.optim.adagrad import adagrad
+from torch.optim.adam import adam
+from torch.optim.rmsprop import rmsprop
+from torch.optim.sgd import sgd
 
 aten = torch.ops.aten
 SPACES = [torch, F, torch.Tensor, torch.special, torch.linalg]
@@ -49,6 +53,40 @@ def batch_statistics_norm(function):
 def broadcast_first(loss):
     """As torch.nn.functional does: aten's own backward is wrong where the target is broadcast."""
     return lambda self, target, *options, **named: loss(*torch.broadcast_tensors(self, target), *options, **named)
+
+
+@torch.no_grad()
+def sgd_step(param, grad, momentum_buffer, lr, **options):
+    options = {"momentum": 0, "dampening": 0, "weight_decay": 0, "nesterov": False} | options
+    sgd([param], [grad], [momentum_buffer], foreach=False, lr=lr.item(), maximize=False, **options)
+
+
+@torch.no_grad()
+def adam_step(param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, **options):
+    options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0, "decoupled": False} | options
+    options["decoupled_weight_decay"] = options.pop("decoupled")
+    amsgrad = max_exp_avg_sq is not None
+    adam([param], [grad], [exp_avg], [exp_avg_sq], [max_exp_avg_sq] if amsgrad else [], [step],
+         foreach=False, amsgrad=amsgrad, lr=lr.item(), maximize=False, **options)
+
+
+@torch.no_grad()
+def rmsprop_step(param, grad, square_avg, grad_avg, momentum_buffer, step, lr, **options):
+    options = {"alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0} | options
+    rmsprop([param], [grad], [square_avg], [grad_avg], [momentum_buffer], [step], foreach=False,
+            lr=lr.item(), centered=grad_avg is not None, maximize=False, **options)
+
+
+@torch.no_grad()
+def adagrad_step(param, grad, sum, step, lr, **options):
+    options = {"lr_decay": 0, "weight_decay": 0, "eps": 1e-10} | options
+    adagrad([param], [grad], [sum], [step], foreach=False, lr=lr.item(), maximize=False, **options)
+
+
+def gather_normalize(self, index, mean, std, scale=1):
+    rows = self.index_select(0, index).to(torch.float32) / scale
+    shape = [1, -1] + [1] * (self.dim() - 2)
+    return (rows if mean is None else (rows - mean.reshape(shape)) / std.reshape(shape)).detach()
 
 
 def unique(self, sorted=True, return_inverse=False, return_counts=False, dim=None):
@@ -147,6 +185,8 @@ OWN = {
     "_pad_map": pad_by_map,
     "_pad_map_backward": lambda g, sizes, pad, mode: of_linear(lambda x: pad_by_map(x, pad, mode), g, sizes),
     "_roll": torch.roll,
+    "adagrad_step": adagrad_step,
+    "adam_step": adam_step,
     "adaptive_avg_pool_backward": adaptive_avg_pool_backward,
     "adaptive_max_pool_backward": scatter_pooled,
     "as_strided_backward": as_strided_backward,
@@ -171,6 +211,7 @@ OWN = {
     "expm1_backward": lambda g, result: g * (result + 1),
     "flash_attention": attention,
     "flash_attention_backward": attention_backward,
+    "gather_normalize": gather_normalize,
     "gaussian_nll_loss": lambda x, target, var, full=False, eps=1e-6, reduction=1:
         F.gaussian_nll_loss(x, target, var, full, eps, ("none", "mean", "sum")[reduction]),
     "group_norm_backward": group_norm_backward,
@@ -186,7 +227,9 @@ OWN = {
         of_linear(lambda x: aten.nll_loss_nd(x, target, weight, reduction, ignore_index), g, sizes),
     "reciprocal_backward": lambda g, result: -g * result * result,
     "rms_norm_backward": rms_norm_backward,
+    "rmsprop_step": rmsprop_step,
     "rsqrt_backward": lambda g, result: -0.5 * g * result ** 3,
+    "sgd_step": sgd_step,
     "smooth_l1_loss": broadcast_first(aten.smooth_l1_loss),
     "softmax_backward": lambda g, output, dim: aten._softmax_backward_data(g, output, dim, output.dtype),
     "softmin": lambda self, dim, dtype=None: F.softmin(self, dim, dtype=dtype),

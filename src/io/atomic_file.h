@@ -1,0 +1,46 @@
+// A file that appears whole or not at all: written under a temporary name beside its place, synced,
+// renamed, and the folder synced. Whatever ends the process before the rename leaves the old file;
+// the temporary one is overwritten by the next save.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace pellucid::io {
+
+/// The system calls of a save, in the order in which they happen.
+enum class FileStep : uint8_t { Open, Write, Sync, Close, Rename, SyncFolder };
+std::string_view name_of(FileStep step);
+
+/// For tests: asked before each step; an errno that is not 0 makes the step fail with it.
+using FaultHook = std::function<int(FileStep step)>;
+void set_fault_hook(FaultHook hook);
+
+class AtomicFile {
+ public:
+  /// Opens the temporary file; `who` begins the errors' messages. A link is followed: its target is
+  /// replaced.
+  AtomicFile(std::string who, const std::string& path);
+  /// Removes the temporary file unless commit() has renamed it.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  void write(const void* bytes, size_t count);
+  void write(std::string_view bytes) { write(bytes.data(), bytes.size()); }
+  /// Makes it the file; the mode is that of the file it replaces, else 0666 less the umask.
+  void commit();
+  uint64_t written() const { return written_; }
+
+ private:
+  [[noreturn]] void fail(FileStep step, int error) const;
+  /// Runs a system call unless the hook says that it fails.
+  template <class F> void attempt(FileStep step, const F& call);
+  void sync_folder();
+  std::string who_, path_, temporary_;
+  int file_ = -1;
+  uint64_t written_ = 0;
+  bool committed_ = false;
+};
+
+}  // namespace pellucid::io

@@ -1,0 +1,13 @@
+// What the loaders share: recognising files of other programs.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pellucid::io {
+
+/// Throws IoError with a sentence on converting if the bytes begin a pickle or zip file
+/// (torch.save).
+void refuse_pickle(std::string_view first_bytes, const std::string& path);
+
+}  // namespace pellucid::io

@@ -1,0 +1,162 @@
+// TensorBoard's event files (TFRecord: length, masked crc of the length, an Event message, masked
+// crc of the message; protobuf written by hand) and JSON lines.
+#include "pellucid/io/metrics.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "io/crc32c.h"
+#include "pellucid/error.h"
+
+namespace pellucid::io {
+namespace {
+
+double now() {
+  using namespace std::chrono;
+  return duration<double>(system_clock::now().time_since_epoch()).count();
+}
+
+template <class T> void append_raw(std::string& out, T value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// Protobuf's wire format: a key (field number << 3 | kind), then the value.
+void append_varint(std::string& out, uint64_t v) {
+  for (; v >= 0x80; v >>= 7) out += static_cast<char>(v | 0x80);
+  out += static_cast<char>(v);
+}
+enum Kind : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+void append_key(std::string& out, uint64_t field, Kind kind) {
+  append_varint(out, field << 3 | kind);
+}
+void append_bytes(std::string& out, uint64_t field, std::string_view bytes) {
+  append_key(out, field, kBytes);
+  append_varint(out, bytes.size());
+  out += bytes;
+}
+
+std::string event(double wall_time, int64_t step) {
+  std::string out;
+  append_key(out, 1, kFixed64);
+  append_raw(out, wall_time);
+  append_key(out, 2, kVarint);
+  append_varint(out, static_cast<uint64_t>(step));
+  return out;
+}
+
+uint32_t masked(const void* bytes, size_t n) {
+  const uint32_t crc = crc32c(bytes, n);
+  return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+std::string record(const std::string& message) {
+  const uint64_t length = message.size();
+  std::string out;
+  append_raw(out, length);
+  append_raw(out, masked(&length, 8));
+  out += message;
+  append_raw(out, masked(message.data(), message.size()));
+  return out;
+}
+
+std::string event_path(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  PELLUCID_CHECK(!error, IoError, "SummaryWriter: cannot make the folder {}: {}.", folder,
+                 error.message());
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  static std::atomic<int> count{0};
+  return fmt::format("{}/events.out.tfevents.{:010}.{}.{}.{}", folder, static_cast<int64_t>(now()),
+                     host, getpid(), count++);
+}
+
+/// Cuts the file after its last newline.
+std::string cut_unfinished(const std::string& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return path;  // not there yet, or AppendFile will say why
+  off_t end = lseek(file, 0, SEEK_END);
+  char c = '\n';
+  while (end > 0 && pread(file, &c, 1, end - 1) == 1 && c != '\n') --end;
+  const int result = ftruncate(file, end), error = errno;
+  close(file);
+  PELLUCID_CHECK(result == 0, IoError, "JsonLinesWriter: cannot shorten {}: {} (errno {}).", path,
+                 std::strerror(error), error);
+  return path;
+}
+
+nlohmann::ordered_json plain(const Value& v) {
+  if (const bool* b = v.as<bool>()) return *b;
+  if (const int64_t* i = v.as<int64_t>()) return *i;
+  if (const double* d = v.as<double>()) {
+    if (!std::isfinite(*d)) return nullptr;
+    return *d;
+  }
+  if (const std::string* s = v.as<std::string>()) return *s;
+  if (const Values* list = v.as<Values>()) {
+    auto out = nlohmann::ordered_json::array();
+    for (const Value& e : *list) out.push_back(plain(e));
+    return out;
+  }
+  PELLUCID_CHECK(v.is_none(), TypeError, "JsonLinesWriter: a {} cannot be written.", v.type_name());
+  return nullptr;
+}
+
+}  // namespace
+
+AppendFile::AppendFile(std::string path)
+    : path_(std::move(path)),
+      file_(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
+  PELLUCID_CHECK(file_ >= 0, IoError, "metrics: cannot open {}: {} (errno {}).", path_,
+                 std::strerror(errno), errno);
+}
+
+AppendFile::~AppendFile() { close(file_); }
+
+void AppendFile::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = write(file_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    PELLUCID_CHECK(done >= 0, IoError, "metrics: cannot write {}: {} (errno {}).", path_,
+                   std::strerror(errno), errno);
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+}
+
+SummaryWriter::SummaryWriter(const std::string& folder) : file_(event_path(folder)) {
+  std::string first = event(now(), 0);
+  append_bytes(first, 3, "brain.Event:2");  // file_version
+  file_.append(record(first));
+}
+
+void SummaryWriter::add_scalar(const std::string& tag, double value, int64_t step,
+                               double wall_time) {
+  std::string entry;  // Summary.Value: tag = 1, simple_value = 2
+  append_bytes(entry, 1, tag);
+  append_key(entry, 2, kFixed32);
+  append_raw(entry, static_cast<float>(value));
+  std::string summary;
+  append_bytes(summary, 1, entry);
+  std::string message = event(wall_time < 0 ? now() : wall_time, step);
+  append_bytes(message, 5, summary);
+  file_.append(record(message));
+}
+
+JsonLinesWriter::JsonLinesWriter(const std::string& path) : file_(cut_unfinished(path)) {}
+
+void JsonLinesWriter::write(const std::vector<NamedValue>& values) {
+  auto line = nlohmann::ordered_json::object();
+  for (const NamedValue& v : values) line[v.name] = plain(v.value);
+  file_.append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace pellucid::io

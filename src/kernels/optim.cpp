@@ -1,0 +1,242 @@
+// The loops of the optimiser steps. A condition that holds for the whole array is a template
+// argument, so that a loop has no branch and the compiler vectorises it.
+#include "kernels/optim.h"
+
+#include <cmath>
+
+#include "base/parallel.h"
+#include "kernels/isa.h"
+
+namespace pellucid::kernels {
+namespace {
+
+constexpr int64_t kGrain = 32768;  // elements: below it a second thread costs more than it gains
+
+template <class T> [[gnu::always_inline]] inline T root(T x) {
+  if constexpr (sizeof(T) == 4)
+    return __builtin_sqrtf(x);
+  else
+    return __builtin_sqrt(x);
+}
+
+/// Calls f(first, count) for runs of [0, n).
+template <class F> void cut(int64_t n, const F& f) {
+  parallel_for(0, n, kGrain, [&](int64_t begin, int64_t end) { f(begin, end - begin); });
+}
+
+template <class T> T* at(void* p, int64_t i) { return p ? static_cast<T*>(p) + i : nullptr; }
+template <class T> const T* at(const void* p, int64_t i) { return static_cast<const T*>(p) + i; }
+
+template <class T> struct SgdNumbers { T lr, momentum, kept, weight_decay; };
+
+enum class Momentum : uint8_t { None, First, Plain, Nesterov, FirstNesterov };
+
+template <class T, Momentum M, bool kDecay> struct SgdLoop {
+  template <Isa>
+  [[gnu::always_inline]] static void run(const SgdNumbers<T>& c, T* p, const T* g, T* b,
+                                         int64_t n) {
+    const T lr = c.lr, momentum = c.momentum, kept = c.kept, decay = c.weight_decay;
+    constexpr bool first = M == Momentum::First || M == Momentum::FirstNesterov;
+    constexpr bool nesterov = M == Momentum::Nesterov || M == Momentum::FirstNesterov;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      T d = kDecay ? g[i] + decay * p[i] : g[i];
+      if constexpr (M != Momentum::None) {
+        const T moved = first ? d : momentum * b[i] + kept * d;
+        b[i] = moved;
+        d = nesterov ? d + momentum * moved : moved;
+      }
+      p[i] -= lr * d;
+    }
+  }
+};
+
+template <class T, Momentum M>
+void sgd_with(int64_t n, const SgdStep& s, void* param, const void* grad, void* buffer) {
+  const SgdNumbers<T> c{static_cast<T>(s.lr), static_cast<T>(s.momentum),
+                        static_cast<T>(1 - s.dampening), static_cast<T>(s.weight_decay)};
+  using Loops = IsaLoops<SgdLoop<T, M, false>, const SgdNumbers<T>&, T*, const T*, T*, int64_t>;
+  using Decaying = IsaLoops<SgdLoop<T, M, true>, const SgdNumbers<T>&, T*, const T*, T*, int64_t>;
+  const auto loop = s.weight_decay != 0 ? Decaying::at(isa()) : Loops::at(isa());
+  cut(n, [&](int64_t i, int64_t count) {
+    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(buffer, i), count);
+  });
+}
+
+template <class T>
+void sgd(int64_t n, const SgdStep& s, void* param, const void* grad, void* buffer) {
+  const auto run =
+      s.momentum == 0 ? sgd_with<T, Momentum::None>
+      : s.nesterov
+          ? (s.first ? sgd_with<T, Momentum::FirstNesterov> : sgd_with<T, Momentum::Nesterov>)
+          : (s.first ? sgd_with<T, Momentum::First> : sgd_with<T, Momentum::Plain>);
+  run(n, s, param, grad, buffer);
+}
+
+template <class T> struct AdamNumbers {
+  T fresh1, beta2, fresh2, eps, step_size, root_scale, weight_decay;
+};
+
+template <class T, Decay D, bool kAmsgrad> struct AdamLoop {
+  template <Isa>
+  [[gnu::always_inline]] static void run(const AdamNumbers<T>& numbers, T* p, const T* g, T* m,
+                                         T* v, T* top, int64_t n) {
+    const AdamNumbers<T> c = numbers;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      T x = p[i], d = g[i];
+      if constexpr (D == Decay::Gradient) d += c.weight_decay * x;
+      if constexpr (D == Decay::Decoupled) x *= c.weight_decay;
+      const T mean = m[i] + c.fresh1 * (d - m[i]);
+      const T square = c.beta2 * v[i] + c.fresh2 * d * d;
+      m[i] = mean;
+      v[i] = square;
+      T used = square;
+      if constexpr (kAmsgrad) {
+        used = top[i] > square ? top[i] : square;
+        top[i] = used;
+      }
+      p[i] = x - c.step_size * (mean / (root(used) * c.root_scale + c.eps));
+    }
+  }
+};
+
+template <class T, Decay D>
+void adam_with(int64_t n, const AdamStep& s, void* param, const void* grad, void* exp_avg,
+               void* exp_avg_sq, void* top) {
+  const auto steps = static_cast<double>(s.step);
+  const double correction1 = 1 - std::pow(s.beta1, steps);
+  const double correction2 = 1 - std::pow(s.beta2, steps);
+  const double decay = D == Decay::Decoupled ? 1 - s.lr * s.weight_decay : s.weight_decay;
+  const AdamNumbers<T> c{static_cast<T>(1 - s.beta1),
+                         static_cast<T>(s.beta2),
+                         static_cast<T>(1 - s.beta2),
+                         static_cast<T>(s.eps),
+                         static_cast<T>(s.lr / correction1),
+                         static_cast<T>(1 / std::sqrt(correction2)),
+                         static_cast<T>(decay)};
+  using Loops =
+      IsaLoops<AdamLoop<T, D, false>, const AdamNumbers<T>&, T*, const T*, T*, T*, T*, int64_t>;
+  using Amsgrad =
+      IsaLoops<AdamLoop<T, D, true>, const AdamNumbers<T>&, T*, const T*, T*, T*, T*, int64_t>;
+  const auto loop = top ? Amsgrad::at(isa()) : Loops::at(isa());
+  cut(n, [&](int64_t i, int64_t count) {
+    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(exp_avg, i), at<T>(exp_avg_sq, i), at<T>(top, i),
+         count);
+  });
+}
+
+template <class T> struct RmspropNumbers { T lr, alpha, fresh, eps, weight_decay, momentum; };
+
+template <class T, bool kCentred, bool kMomentum> struct RmspropLoop {
+  template <Isa>
+  [[gnu::always_inline]] static void run(const RmspropNumbers<T>& numbers, T* p, const T* g, T* v,
+                                         T* mean, T* b, int64_t n) {
+    const RmspropNumbers<T> c = numbers;
+    const bool decays = c.weight_decay != 0;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const T d = decays ? g[i] + c.weight_decay * p[i] : g[i];
+      const T square = c.alpha * v[i] + c.fresh * d * d;
+      v[i] = square;
+      T variance = square;
+      if constexpr (kCentred) {
+        const T average = mean[i] + c.fresh * (d - mean[i]);
+        mean[i] = average;
+        variance = square - average * average;
+      }
+      T change = d / (root(variance) + c.eps);
+      if constexpr (kMomentum) {
+        change = c.momentum * b[i] + change;
+        b[i] = change;
+      }
+      p[i] -= c.lr * change;
+    }
+  }
+};
+
+template <class T>
+void rmsprop(int64_t n, const RmspropStep& s, void* param, const void* grad, void* square_avg,
+             void* grad_avg, void* buffer) {
+  const RmspropNumbers<T> c{static_cast<T>(s.lr),           static_cast<T>(s.alpha),
+                            static_cast<T>(1 - s.alpha),    static_cast<T>(s.eps),
+                            static_cast<T>(s.weight_decay), static_cast<T>(s.momentum)};
+  const auto pick = [&]<bool kCentred, bool kMomentum>() {
+    return IsaLoops<RmspropLoop<T, kCentred, kMomentum>, const RmspropNumbers<T>&, T*, const T*, T*,
+                    T*, T*, int64_t>::at(isa());
+  };
+  const auto loop = grad_avg ? (buffer ? pick.template operator()<true, true>()
+                                       : pick.template operator()<true, false>())
+                             : (buffer ? pick.template operator()<false, true>()
+                                       : pick.template operator()<false, false>());
+  cut(n, [&](int64_t i, int64_t count) {
+    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(square_avg, i), at<T>(grad_avg, i),
+         at<T>(buffer, i), count);
+  });
+}
+
+template <class T> struct AdagradNumbers { T lr, eps, weight_decay; };
+
+template <class T> struct AdagradLoop {
+  template <Isa>
+  [[gnu::always_inline]] static void run(const AdagradNumbers<T>& numbers, T* p, const T* g, T* sum,
+                                         int64_t n) {
+    const AdagradNumbers<T> c = numbers;
+    const bool decays = c.weight_decay != 0;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) {
+      const T d = decays ? g[i] + c.weight_decay * p[i] : g[i];
+      const T total = sum[i] + d * d;
+      sum[i] = total;
+      p[i] -= c.lr * (d / (root(total) + c.eps));
+    }
+  }
+};
+
+template <class T>
+void adagrad(int64_t n, const AdagradStep& s, void* param, const void* grad, void* sum) {
+  const AdagradNumbers<T> c{static_cast<T>(s.lr), static_cast<T>(s.eps),
+                            static_cast<T>(s.weight_decay)};
+  const auto loop =
+      IsaLoops<AdagradLoop<T>, const AdagradNumbers<T>&, T*, const T*, T*, int64_t>::at(isa());
+  cut(n, [&](int64_t i, int64_t count) {
+    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(sum, i), count);
+  });
+}
+
+/// The function for a DType that is float32 or float64.
+template <class F> F* by_type(DType type, F* for_float, F* for_double) {
+  PELLUCID_ASSERT(type == kFloat32 || type == kFloat64);
+  return type == kFloat32 ? for_float : for_double;
+}
+
+}  // namespace
+
+void sgd_step(DType type, int64_t n, const SgdStep& s, void* param, const void* grad,
+              void* momentum_buffer) {
+  by_type(type, sgd<float>, sgd<double>)(n, s, param, grad, momentum_buffer);
+}
+
+void adam_step(DType type, int64_t n, const AdamStep& s, void* param, const void* grad,
+               void* exp_avg, void* exp_avg_sq, void* max_exp_avg_sq) {
+  const auto run =
+      s.decay == Decay::None
+          ? by_type(type, adam_with<float, Decay::None>, adam_with<double, Decay::None>)
+      : s.decay == Decay::Gradient
+          ? by_type(type, adam_with<float, Decay::Gradient>, adam_with<double, Decay::Gradient>)
+          : by_type(type, adam_with<float, Decay::Decoupled>, adam_with<double, Decay::Decoupled>);
+  run(n, s, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq);
+}
+
+void rmsprop_step(DType type, int64_t n, const RmspropStep& s, void* param, const void* grad,
+                  void* square_avg, void* grad_avg, void* momentum_buffer) {
+  by_type(type, rmsprop<float>, rmsprop<double>)(n, s, param, grad, square_avg, grad_avg,
+                                                 momentum_buffer);
+}
+
+void adagrad_step(DType type, int64_t n, const AdagradStep& s, void* param, const void* grad,
+                  void* sum) {
+  by_type(type, adagrad<float>, adagrad<double>)(n, s, param, grad, sum);
+}
+
+}  // namespace pellucid::kernels
