@@ -213,7 +213,7 @@ class PELLUCID_API SavedVariable {
   bool defined() const { return state_ != State::Empty; }
   /// The tensor; throws AutogradError if it was changed in place since. `owner` is the node that
   /// keeps it, `nr` which of the node's inputs or outputs it is.
-  Tensor unpack(const NodeRef& owner, std::string_view op_name, uint32_t nr) const;
+  Tensor unpack(Node& owner, std::string_view op_name, uint32_t nr) const;
   /// The tensor as kept, unchecked; for pictures.
   Tensor peek() const { return tensor_; }
   void reset();
@@ -221,7 +221,7 @@ class PELLUCID_API SavedVariable {
  private:
   enum class State : uint8_t { Empty, Kept, Packed };
   struct PackedState;
-  void give_history(const Tensor& t, const NodeRef& owner, uint32_t nr) const;
+  void give_history(const Tensor& t, Node& owner, uint32_t nr) const;
   State state_ = State::Empty;
   Role role_ = Role::Other;
   bool leaf_ = false;  // kept as it is, with its own history
@@ -256,7 +256,8 @@ struct PELLUCID_API AutogradContext {
   void mark_dirty(const variable_list& inputs);
   void set_materialize_grads(bool on) { materialize_ = on; }
   bool needs_input_grad(size_t output_edge) const;
-  std::map<std::string, Value> saved_data;  ///< anything else than tensors to differentiate
+  std::map<std::string, Value> saved_data;  ///< what is no tensor to differentiate
+  std::any saved_object;                    ///< and what is no Value either
 
   // The tape's.
   void save_variables(const NodeRef& owner, const variable_list& outputs);

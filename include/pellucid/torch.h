@@ -5,7 +5,11 @@
 
 #include <sstream>
 
+#include "pellucid/data.h"
+#include "pellucid/nn.h"
+#include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
+#include "pellucid/serialize.h"
 
 namespace pellucid {
 
@@ -69,18 +73,30 @@ namespace c10 = pellucid;
 #define AT_ERROR(...) throw ::pellucid::Error(::pellucid::str(__VA_ARGS__))
 
 /// An option with a getter and a setter that returns the options, as libtorch's.
-#define TORCH_ARG(T, name)                                        \
- public:                                                          \
-  inline auto name(const T& new_##name)->decltype(*this) {        \
-    this->name##_ = new_##name;                                   \
-    return *this;                                                 \
-  }                                                               \
-  inline auto name(T&& new_##name)->decltype(*this) {             \
-    this->name##_ = std::move(new_##name);                        \
-    return *this;                                                 \
-  }                                                               \
-  inline const T& name() const noexcept { return this->name##_; } \
-  inline T& name() noexcept { return this->name##_; }             \
-                                                                  \
- private:                                                         \
-  T name##_
+#define TORCH_ARG(T, name) PELLUCID_ARG(T, name)
+
+/// Defines the handle `Name` of the module class ImplType (NameImpl in TORCH_MODULE).
+#define TORCH_MODULE_IMPL(Name, ImplType)                       \
+  class Name : public ::pellucid::nn::ModuleHolder<ImplType> {  \
+   public:                                                      \
+    using ::pellucid::nn::ModuleHolder<ImplType>::ModuleHolder; \
+    using Impl = ImplType;                                      \
+  }
+#define TORCH_MODULE(Name) TORCH_MODULE_IMPL(Name, Name##Impl)
+
+/// The default values of forward's last parameters, {position, AnyValue(value)}…, for modules in a
+/// Sequential.
+#define FORWARD_HAS_DEFAULT_ARGS(...)                                                 \
+  template <class M> friend struct ::pellucid::nn::detail::AnyModuleHolder;           \
+  bool _forward_has_default_args() { return true; }                                   \
+  unsigned int _forward_num_required_args() {                                         \
+    const std::pair<unsigned int, ::pellucid::nn::AnyValue> values[] = {__VA_ARGS__}; \
+    return values[0].first;                                                           \
+  }                                                                                   \
+  std::vector<::pellucid::nn::AnyValue> _forward_populate_default_args(               \
+      std::vector<::pellucid::nn::AnyValue>&& given) {                                \
+    const std::pair<unsigned int, ::pellucid::nn::AnyValue> values[] = {__VA_ARGS__}; \
+    for (const auto& value : values)                                                  \
+      if (value.first >= given.size()) given.push_back(value.second);                 \
+    return std::move(given);                                                          \
+  }

@@ -20,7 +20,7 @@ variable_list AutogradContext::get_saved_variables() const {
   variable_list out;
   for (size_t i = 0; i < saved_.size(); ++i)
     out.push_back(saved_[i].defined()
-                      ? saved_[i].unpack(NodeRef::share(node_), node_->name(),
+                      ? saved_[i].unpack(*node_, node_->name(),
                                          static_cast<uint32_t>(std::max(saved_output_nr_[i], 0)))
                       : Tensor());
   return out;

@@ -43,8 +43,7 @@ Tensors no_gradient(const Vjp&) { return {}; }
 
 // What a Vjp reads from its node; tensors that had to be rebuilt are kept here while it runs.
 struct Vjp::Source {
-  const tape::OpNode& node;
-  autograd::NodeRef self;
+  tape::OpNode& node;
   mutable detail::InlineVec<Tensor, 32> unpacked;  // references stay valid while the vjp runs
 
   const Tensor& keep(Tensor t) const {
@@ -64,7 +63,7 @@ const Tensor& Vjp::in(size_t i) const {
   const auto& saved = source_.node.saved_inputs_;
   PELLUCID_ASSERT(i < saved.size() && saved[i].defined());
   return source_.keep(
-      saved[i].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(i)));
+      saved[i].unpack(source_.node, info_of(source_.node.op_).name, static_cast<uint32_t>(i)));
 }
 
 bool Vjp::has_in(size_t i) const {
@@ -76,7 +75,7 @@ const Tensor& Vjp::out(size_t k) const {
   const auto& saved = source_.node.saved_outputs_;
   PELLUCID_ASSERT(k < saved.size() && saved[k].defined());
   return source_.keep(
-      saved[k].unpack(source_.self, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
+      saved[k].unpack(source_.node, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
 }
 
 IntArrayRef Vjp::in_sizes(size_t i) const { return source_.node.inputs_[i].sizes; }
@@ -119,7 +118,7 @@ variable_list OpNode::apply(variable_list&& grads) {
   if (!any) return variable_list(next_edges_.size());
   if (grads.size() == 1 && !grads[0].defined())
     grads[0] = zeros(outputs_[0].sizes, outputs_[0].dtype);
-  const Vjp::Source source{*this, NodeRef::share(this), {}};
+  const Vjp::Source source{*this, {}};
   variable_list result = op_.vjp(Vjp(source, attrs_.view(), grads));
   PELLUCID_CHECK(result.size() == next_edges_.size(), AutogradError,
                  "{}: the vjp returned {} gradients for {} inputs.", name(), result.size(),
@@ -417,15 +416,15 @@ SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role), version_
     packed_ = std::make_shared<PackedState>(PackedState{{}, {}, gradient_edge(t)});
 }
 
-void SavedVariable::give_history(const Tensor& t, const NodeRef& owner, uint32_t nr) const {
-  if (role_ == Role::Output) return tape::set_history(t, owner, nr);
-  const Edge* edge = role_ == Role::NodeInput ? &owner->next_edges_[nr]
+void SavedVariable::give_history(const Tensor& t, Node& owner, uint32_t nr) const {
+  if (role_ == Role::Output) return tape::set_history(t, NodeRef::share(&owner), nr);
+  const Edge* edge = role_ == Role::NodeInput ? &owner.next_edges_[nr]
                      : packed_                ? &packed_->edge
                                               : nullptr;
   if (edge && edge->is_valid()) tape::set_history(t, edge->function, edge->input_nr);
 }
 
-Tensor SavedVariable::unpack(const NodeRef& owner, std::string_view op_name, uint32_t nr) const {
+Tensor SavedVariable::unpack(Node& owner, std::string_view op_name, uint32_t nr) const {
   if (state_ == State::Packed) {
     Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
     give_history(t, owner, nr);

@@ -1,0 +1,181 @@
+// RNN, LSTM and GRU as modules: their parameters, the stacking of layers and directions, and the
+// checks of what comes in. The recurrences are in recurrent.cpp.
+#include "pellucid/nn/rnn.h"
+
+#include <cmath>
+
+#include "nn/parameter.h"
+#include "nn/recurrent.h"
+#include "nn/repr.h"
+#include "pellucid/nn/init.h"
+#include "pellucid/ops.h"
+
+namespace pellucid::nn {
+
+namespace detail {
+
+template <class Derived>
+RNNImplBase<Derived>::RNNImplBase(const RecurrentOptions& o) : options_base(o) {}
+
+template <class Derived> void RNNImplBase<Derived>::reset() {
+  const RecurrentOptions& o = options_base;
+  PELLUCID_CHECK(o.input_size > 0 && o.hidden_size > 0 && o.num_layers > 0, ValueError,
+                 "{}: input_size, hidden_size and num_layers must be positive, but are {}, {}, {}.",
+                 this->name(), o.input_size, o.hidden_size, o.num_layers);
+  PELLUCID_CHECK(o.dropout >= 0 && o.dropout <= 1, ValueError,
+                 "{}: dropout must be between 0 and 1, but is {}.", this->name(), o.dropout);
+  PELLUCID_CHECK(o.proj_size >= 0 && o.proj_size < o.hidden_size, ValueError,
+                 "{}: proj_size must be at least 0 and less than hidden_size {}, but is {}.",
+                 this->name(), o.hidden_size, o.proj_size);
+  const int64_t directions = o.bidirectional ? 2 : 1;
+  const int64_t out = o.proj_size ? o.proj_size : o.hidden_size;
+  const int64_t rows = gate_count(o.mode) * o.hidden_size;
+  weights_.clear();
+  for (int64_t layer = 0; layer < o.num_layers; ++layer)
+    for (int64_t d = 0; d < directions; ++d) {
+      const std::string suffix = fmt::format("_l{}{}", layer, d ? "_reverse" : "");
+      const auto add = [&](const char* name, IntArrayRef sizes) {
+        return this->register_parameter(name + suffix, new_parameter(sizes));
+      };
+      RecurrentWeights w;
+      w.w_ih = add("weight_ih", {rows, layer == 0 ? o.input_size : out * directions});
+      w.w_hh = add("weight_hh", {rows, out});
+      if (o.bias) w.b_ih = add("bias_ih", {rows});
+      if (o.bias) w.b_hh = add("bias_hh", {rows});
+      if (o.proj_size) w.w_hr = add("weight_hr", {o.proj_size, o.hidden_size});
+      weights_.push_back(std::move(w));
+    }
+  reset_parameters();
+}
+
+template <class Derived> void RNNImplBase<Derived>::reset_parameters() {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(options_base.hidden_size));
+  for (const Tensor& p : this->parameters(false)) init::uniform_(p, -bound, bound);
+}
+
+template <class Derived> std::string RNNImplBase<Derived>::extra_repr() const {
+  const RecurrentOptions& o = options_base;
+  std::string s = fmt::format("{}, {}", o.input_size, o.hidden_size);
+  if (o.proj_size) s += fmt::format(", proj_size={}", o.proj_size);
+  if (o.num_layers != 1) s += fmt::format(", num_layers={}", o.num_layers);
+  if (!o.bias) s += ", bias=False";
+  if (o.batch_first) s += ", batch_first=True";
+  if (o.dropout != 0) s += ", dropout=" + repr::text(o.dropout);
+  if (o.bidirectional) s += ", bidirectional=True";
+  return s;
+}
+
+namespace {
+
+/// The given start state as [layers, B, size], or zeros.
+Tensor start_state(const Module& m, const Tensor& given, const Tensor& x, bool batched,
+                   int64_t layers, int64_t size) {
+  if (!given.defined()) return zeros({layers, x.size(1), size}, x.dtype());
+  const Tensor h = batched ? given : given.unsqueeze(1);
+  PELLUCID_CHECK(h.sizes() == IntArrayRef({layers, x.size(1), size}), ShapeError,
+                 "{}: a state must be [{}, {}, {}] (without the batch for one sequence), but is "
+                 "{}.",
+                 m.name(), layers, x.size(1), size, given.sizes());
+  return h;
+}
+
+}  // namespace
+
+template <class Derived>
+typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(const Tensor& input, Tensor h,
+                                                                Tensor c) {
+  const RecurrentOptions& o = options_base;
+  PELLUCID_CHECK(input.dim() == 2 || input.dim() == 3, ShapeError,
+                 "{}: the input must have 2 or 3 dimensions, but is {}.", this->name(),
+                 input.sizes());
+  PELLUCID_CHECK(input.size(-1) == o.input_size, ShapeError,
+                 "{}: the input has {} features but input_size is {} (input {}).", this->name(),
+                 input.size(-1), o.input_size, input.sizes());
+  const bool batched = input.dim() == 3;
+  Tensor x = !batched ? input.unsqueeze(1) : o.batch_first ? input.transpose(0, 1) : input;
+  PELLUCID_CHECK(x.size(0) > 0, ShapeError, "{}: the sequence is empty (input {}).", this->name(),
+                 input.sizes());
+  const int64_t directions = o.bidirectional ? 2 : 1;
+  const int64_t states = o.num_layers * directions;
+  const int64_t out = o.proj_size ? o.proj_size : o.hidden_size;
+  h = start_state(*this, h, x, batched, states, out);
+  const bool lstm = o.mode == Recurrence::Lstm;
+  if (lstm) c = start_state(*this, c, x, batched, states, o.hidden_size);
+
+  std::vector<Tensor> last_h, last_c;
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    std::vector<Tensor> sides;
+    for (int64_t d = 0; d < directions; ++d) {
+      const int64_t at = layer * directions + d;
+      Tensor state = h.select(0, at), cell = lstm ? c.select(0, at) : Tensor();
+      sides.push_back(run_layer(o.mode, x, weights_[static_cast<size_t>(at)], d == 1, state, cell));
+      last_h.push_back(state);
+      if (lstm) last_c.push_back(cell);
+    }
+    x = directions == 2 ? cat(sides, -1) : sides[0];
+    if (o.dropout > 0 && this->is_training() && layer + 1 < o.num_layers)
+      x = dropout(x, o.dropout, true);
+  }
+  Result r{!batched        ? x.squeeze(1)
+           : o.batch_first ? x.transpose(0, 1)
+                           : x,
+           stack(last_h), lstm ? stack(last_c) : Tensor()};
+  if (!batched) r.h = r.h.squeeze(1);
+  if (!batched && lstm) r.c = r.c.squeeze(1);
+  return r;
+}
+
+}  // namespace detail
+
+namespace {
+template <class Options>
+detail::RecurrentOptions base_options(detail::Recurrence mode, const Options& o) {
+  return {mode,     o.input_size(),  o.hidden_size(), o.num_layers(),
+          o.bias(), o.batch_first(), o.dropout(),     o.bidirectional()};
+}
+detail::Recurrence mode_of(const detail::rnn_nonlinearity_t& n) {
+  return n.index() == 0 ? detail::Recurrence::Tanh : detail::Recurrence::Relu;
+}
+}  // namespace
+
+RNNImpl::RNNImpl(const RNNOptions& o)
+    : RNNImplBase(base_options(mode_of(o.nonlinearity()), o)), options(o) {
+  reset();
+}
+
+std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input, Tensor hx) {
+  const ModuleScope scope(*this);
+  Result r = run(input, std::move(hx), {});
+  return {std::move(r.output), std::move(r.h)};
+}
+
+LSTMImpl::LSTMImpl(const LSTMOptions& o)
+    : RNNImplBase(base_options(detail::Recurrence::Lstm, o)), options(o) {
+  options_base.proj_size = o.proj_size();
+  reset();
+}
+
+std::tuple<Tensor, std::tuple<Tensor, Tensor>> LSTMImpl::forward(
+    const Tensor& input, std::optional<std::tuple<Tensor, Tensor>> hx) {
+  const ModuleScope scope(*this);
+  auto [h, c] = hx.value_or(std::tuple<Tensor, Tensor>());
+  Result r = run(input, std::move(h), std::move(c));
+  return {std::move(r.output), {std::move(r.h), std::move(r.c)}};
+}
+
+GRUImpl::GRUImpl(const GRUOptions& o)
+    : RNNImplBase(base_options(detail::Recurrence::Gru, o)), options(o) {
+  reset();
+}
+
+std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input, Tensor hx) {
+  const ModuleScope scope(*this);
+  Result r = run(input, std::move(hx), {});
+  return {std::move(r.output), std::move(r.h)};
+}
+
+template class detail::RNNImplBase<RNNImpl>;
+template class detail::RNNImplBase<LSTMImpl>;
+template class detail::RNNImplBase<GRUImpl>;
+
+}  // namespace pellucid::nn
