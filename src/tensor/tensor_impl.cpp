@@ -131,13 +131,22 @@ int64_t checked_numel(IntArrayRef sizes) {
   return empty ? 0 : n;
 }
 
+namespace {
+
+// The stride after a dim of `size` with stride `step`; 0 beyond 2^63, where only an empty tensor
+// gets.
+int64_t next_stride(int64_t step, int64_t size) {
+  return __builtin_mul_overflow(step, std::max<int64_t>(size, 1), &step) ? 0 : step;
+}
+
+}  // namespace
+
 Dims contiguous_strides(IntArrayRef sizes) {
   Dims strides(sizes.size(), 1);
   int64_t step = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     strides[i] = step;
-    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step))
-      step = 0;  // only an empty tensor gets here
+    step = next_stride(step, sizes[i]);
   }
   return strides;
 }
@@ -149,7 +158,7 @@ Dims channels_last_strides(IntArrayRef sizes) {
   int64_t step = sizes[1];
   for (size_t i = sizes.size(); i-- > 2;) {
     strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+    step = next_stride(step, sizes[i]);
   }
   strides[0] = step;
   return strides;
@@ -170,7 +179,7 @@ void TensorImpl::set_contiguous(IntArrayRef new_sizes) {
   int64_t step = 1;
   for (size_t i = n; i-- > 0;) {
     strides[i] = step;
-    step *= sizes[i] > 0 ? sizes[i] : 1;
+    step = next_stride(step, sizes[i]);
   }
 }
 

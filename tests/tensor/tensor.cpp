@@ -144,3 +144,12 @@ TEST_CASE("operators: compound assignment changes the tensor and its version") {
   CHECK(equal(same, tensor({1.5, 4.0})));
   CHECK(a._version() == before + 4);
 }
+
+TEST_CASE("tensor: an empty tensor may have dims whose product passes 2^63") {
+  const int64_t huge = int64_t{1} << 62;
+  const Tensor x = empty({0, huge, 3}).transpose(0, 2);
+  CHECK(x.sizes() == IntArrayRef({3, huge, 0}));
+  CHECK(x.numel() == 0);
+  CHECK(x.contiguous().sizes() == x.sizes());
+  CHECK(empty({huge, 0, 7, 5}, MemoryFormat::ChannelsLast).numel() == 0);
+}
