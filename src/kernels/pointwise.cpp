@@ -353,10 +353,13 @@ void run_pointwise(InnerLoop loop, const void* functor, IntArrayRef shape, const
     for (size_t k = 0; k < in.size(); ++k) {
       const int64_t s = in[k].strides[d];
       simple &= s == n || s == 0;
-      if (s != 0)
+      const bool one_value = (repeated >> k & 1) != 0;  // over the dims so far
+      if (s != 0) {
+        simple &= n == 1 || !one_value;
         repeated &= ~(1u << k);
-      else
-        simple &= (repeated >> k & 1) != 0;
+      } else {
+        simple &= one_value;
+      }
     }
     n *= shape[d];
   }

@@ -137,7 +137,7 @@ class Caller {
 
 TEST_CASE("random calls of records return or throw a typed error") {
   const bool full = std::getenv("PELLUCID_TEST_LONG") != nullptr;
-  const int count = full ? 100000 : 8000;
+  const int count = full ? 2000000 : 100000;
   set_memory_limit(int64_t{2} << 30);
   const std::vector<const OpDef*> ops = all_ops();
   std::vector<std::vector<Sample>> known;

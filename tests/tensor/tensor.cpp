@@ -153,3 +153,10 @@ TEST_CASE("tensor: an empty tensor may have dims whose product passes 2^63") {
   CHECK(x.contiguous().sizes() == x.sizes());
   CHECK(empty({huge, 0, 7, 5}, MemoryFormat::ChannelsLast).numel() == 0);
 }
+
+TEST_CASE("operators: a column of a wider tensor broadcasts over as many columns") {
+  const Tensor x = arange(4).view({2, 2});
+  CHECK((x.slice(1, 0, 1) + zeros({2, 2}, kInt64)).equal(tensor({{0, 0}, {2, 2}})));
+  const Tensor y = arange(12).view({3, 4}).slice(1, 1, 2);
+  CHECK(mul(ones({3, 4}, kInt64), y).equal(tensor({{1, 1, 1, 1}, {5, 5, 5, 5}, {9, 9, 9, 9}})));
+}
