@@ -37,6 +37,13 @@ template <class T> T add_values(T a, T b) {
     return static_cast<T>(a + b);
 }
 
+template <class T> T multiply_values(T a, T b) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return static_cast<T>(a * b);
+}
+
 int64_t per_task(int64_t line) {
   return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, line));
 }
@@ -195,7 +202,7 @@ void add_rows(T* self, int64_t outer, int64_t limit, int64_t inner, const int64_
                        const T* from = source + (o * n + i) * inner + first;
 #pragma omp simd
                        for (int64_t c = 0; c < width; ++c)
-                         to[c] = add_values<T>(to[c], static_cast<T>(alpha * from[c]));
+                         to[c] = add_values<T>(to[c], multiply_values<T>(alpha, from[c]));
                      }
                    });
                  }

@@ -102,7 +102,9 @@ Tensor pow_self_vjp(const Vjp& v) {
   if (e.equal(0)) return zeros_like(v.grad);
   if (e.equal(1)) return v.grad;
   if (e.equal(2)) return square_backward(v.grad, x);
-  const Scalar less = e.isFloatingPoint() ? Scalar(e.toDouble() - 1) : Scalar(e.toLong() - 1);
+  int64_t whole = 0;
+  const bool fits = !e.isFloatingPoint() && !__builtin_sub_overflow(e.toLong(), 1, &whole);
+  const Scalar less = fits ? Scalar(whole) : Scalar(e.toDouble() - 1);
   return mul(v.grad, mul(pow(x, less), e));
 }
 

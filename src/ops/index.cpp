@@ -32,6 +32,9 @@ void check_indices(const Call& c, Indices indices) {
                    "{}: tensors used as indices must be int64, int32, bool or uint8, found {}.",
                    c.name(), t->dtype());
     if (is_mask(*t)) {
+      PELLUCID_CHECK(t->dim() > 0, IndexError,
+                     "{}: a mask must have at least 1 dimension; unsqueeze(0) self and the mask.",
+                     c.name());
       for (size_t i = 0; i < t->sizes().size(); ++i)
         PELLUCID_CHECK(
             dim + i < sizes.size() && t->sizes()[i] == sizes[dim + i], IndexError,

@@ -96,7 +96,8 @@ void infer_unfold(Call& c) {
     sizes[k] = (length - size) / step + 1;
     sizes.push_back(size);
     strides.push_back(strides[k]);
-    strides[k] *= step;
+    if (__builtin_mul_overflow(strides[k], step, &strides[k]))
+      strides[k] = 0;  // of a single window, or of an empty tensor
   }
   c.make_view(sizes, strides, self.impl().offset);
 }

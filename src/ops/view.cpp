@@ -278,18 +278,21 @@ void infer_unsqueeze(Call& c) {
   const auto n = static_cast<int64_t>(self.sizes.size());
   const auto d = static_cast<size_t>(wrap_dim("unsqueeze", c.integer(0), n + 1));
   Dims sizes(self.sizes), strides(self.strides);
-  const int64_t stride = d < self.sizes.size() ? self.sizes[d] * self.strides[d] : 1;
+  int64_t stride = 1;
+  if (d < self.sizes.size() && __builtin_mul_overflow(self.sizes[d], self.strides[d], &stride))
+    stride = 0;  // only an empty tensor gets here
   sizes.insert(d, 1);
   strides.insert(d, stride);
   c.make_view(sizes, strides, self.offset);
 }
 
-// First and last element that a geometry touches.
+// First and last element that a geometry touches; beyond 2^62 it is 2^62.
 std::pair<int64_t, int64_t> extent(IntArrayRef sizes, IntArrayRef strides, int64_t offset) {
-  int64_t low = offset, high = offset;
+  __int128 low = offset, high = offset;
   for (size_t i = 0; i < sizes.size(); ++i)
-    (strides[i] < 0 ? low : high) += (sizes[i] - 1) * strides[i];
-  return {low, high};
+    (strides[i] < 0 ? low : high) += static_cast<__int128>(sizes[i] - 1) * strides[i];
+  constexpr __int128 kMost = int64_t{1} << 62;
+  return {static_cast<int64_t>(std::max(low, -kMost)), static_cast<int64_t>(std::min(high, kMost))};
 }
 
 bool empty_sizes(IntArrayRef sizes) {

@@ -118,6 +118,10 @@ void TensorImpl::destroy(TensorImpl* t) noexcept {
 }
 
 int64_t checked_numel(IntArrayRef sizes) {
+  constexpr size_t kMaxDims = 64;  // as many as kernels have room for
+  PELLUCID_CHECK(sizes.size() <= kMaxDims, ShapeError,
+                 "a tensor has at most {} dimensions, but {} were asked for.", kMaxDims,
+                 sizes.size());
   int64_t n = 1;
   bool overflow = false, empty = false;
   for (int64_t s : sizes) {

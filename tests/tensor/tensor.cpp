@@ -160,3 +160,11 @@ TEST_CASE("operators: a column of a wider tensor broadcasts over as many columns
   const Tensor y = arange(12).view({3, 4}).slice(1, 1, 2);
   CHECK(mul(ones({3, 4}, kInt64), y).equal(tensor({{1, 1, 1, 1}, {5, 5, 5, 5}, {9, 9, 9, 9}})));
 }
+
+TEST_CASE("tensor: more than 64 dims are refused") {
+  const Tensor x = ones(std::vector<int64_t>(64, 1));
+  CHECK((x + x).dim() == 64);
+  CHECK_THROWS_WITH_AS(x.unsqueeze(0), doctest::Contains("at most 64 dimensions"), ShapeError);
+  CHECK_THROWS_AS(x.unsqueeze_(0), ShapeError);
+  CHECK(x.dim() == 64);
+}
