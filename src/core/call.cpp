@@ -190,6 +190,19 @@ struct Door {
     return false;
   }
 
+  // Whether the result can be written into input 0.
+  static void check_fits(const Call& c, const Tensor& result) {
+    const Tensor& self = c.in(0);
+    PELLUCID_CHECK(result.sizes() == self.sizes(), ShapeError,
+                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place "
+                   "op cannot change sizes.",
+                   c.name(), result.sizes(), self.sizes());
+    PELLUCID_CHECK(can_cast(result.dtype(), self.dtype()), TypeError,
+                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use "
+                   "the form without '_'.",
+                   c.name(), result.dtype(), self.dtype());
+  }
+
   // transpose_ and its like: the tensor becomes the view, with the view's history.
   static void become_view(const Tensor& self, const Tensor& view) {
     detail::TensorImpl& impl = self.impl();
@@ -211,14 +224,7 @@ struct Door {
     tape::check_in_place(self, info_of(c.op_).name, c.recording_);
     c.op_.infer(c);
     const Tensor result = c.outputs_[0];
-    PELLUCID_CHECK(result.sizes() == self.sizes(), ShapeError,
-                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place "
-                   "op cannot change sizes.",
-                   c.name(), result.sizes(), self.sizes());
-    PELLUCID_CHECK(can_cast(result.dtype(), self.dtype()), TypeError,
-                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use "
-                   "the form without '_'.",
-                   c.name(), result.dtype(), self.dtype());
+    check_fits(c, result);
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
     if (c.recording_) node = tape::prepare(c, true);
@@ -287,16 +293,8 @@ void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
   if (op.compose) {
     tape::check_in_place(*inputs[0], info_of(op).name, false);
     const Tensors results = op.compose(c);
-    const Tensor& self = *inputs[0];
-    PELLUCID_CHECK(results[0].sizes() == self.sizes(), ShapeError,
-                   "{}_: the result has sizes {} but the tensor to be changed has {}; an in-place "
-                   "op cannot change sizes.",
-                   c.name(), results[0].sizes(), self.sizes());
-    PELLUCID_CHECK(can_cast(results[0].dtype(), self.dtype()), TypeError,
-                   "{}_: the result of dtype {} cannot be written into a tensor of dtype {}; use "
-                   "the form without '_'.",
-                   c.name(), results[0].dtype(), self.dtype());
-    self.copy_(results[0]);
+    Door::check_fits(c, results[0]);
+    inputs[0]->copy_(results[0]);
     return;
   }
   Door::run_in_place(c);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/pointwise_plan.h"
 #include "kernels/reduce_convert.h"
 #include "kernels/reduce_fold.h"
 #include "kernels/reduce_lanes.h"
@@ -18,7 +19,6 @@
 namespace pellucid::kernels {
 namespace {
 
-constexpr int kMaxDims = 64;
 constexpr int64_t kRowChunk = 32 * kFoldBlock;     // elements of one output that one task folds
 constexpr int64_t kColumnChunk = 16 * kFoldRows;   // rows of one tile that one task folds
 constexpr int64_t kTaskElements = 32768;           // below this a task is not worth a thread

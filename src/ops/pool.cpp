@@ -105,6 +105,12 @@ Tensors max_vjp(const Vjp& v) {
                             v.ints(3), v.flag(4))};
 }
 
+Tensors max_vjp_2d(const Vjp& v) {
+  return {max_pool_backward(v.grad, v.out(1), v.in_sizes(0),
+                            per_dim("max_pool2d", "kernel_size", v.ints(0), 2), v.ints(1),
+                            v.ints(2), v.ints(3), v.flag(4))};
+}
+
 size_t spatial_dims(IntArrayRef input_size, IntArrayRef kernel) {
   return kernel.size() == 2 || input_size.size() == 4 ? 2 : 1;
 }
@@ -271,11 +277,7 @@ extern constinit const OpDef max_pool2d_op = {
     .cost = max_cost<2>,
     .kernel = run_max<2>,
     .saved = Saved::output(1),
-    .vjp = [](const Vjp& v) -> Tensors {
-      return {max_pool_backward(v.grad, v.out(1), v.in_sizes(0),
-                                per_dim("max_pool2d", "kernel_size", v.ints(0), 2), v.ints(1),
-                                v.ints(2), v.ints(3), v.flag(4))};
-    },
+    .vjp = max_vjp_2d,
     .onnx = {"MaxPool", 12},
     .samples = max_samples_2d,
     .any_layout = true};
@@ -304,11 +306,7 @@ extern constinit const OpDef max_pool2d_with_indices_op = {
     .cost = max_cost<2>,
     .kernel = run_max<2>,
     .saved = Saved::output(1),
-    .vjp = [](const Vjp& v) -> Tensors {
-      return {max_pool_backward(v.grad, v.out(1), v.in_sizes(0),
-                                per_dim("max_pool2d", "kernel_size", v.ints(0), 2), v.ints(1),
-                                v.ints(2), v.ints(3), v.flag(4))};
-    },
+    .vjp = max_vjp_2d,
     .samples = max_samples_2d,
     .any_layout = true};
 

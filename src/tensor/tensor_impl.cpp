@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/allocator.h"
+#include "kernels/pointwise_plan.h"
 #include "pellucid/tensor.h"
 #include "tensor/autograd_meta.h"
 
@@ -118,9 +119,8 @@ void TensorImpl::destroy(TensorImpl* t) noexcept {
 }
 
 int64_t checked_numel(IntArrayRef sizes) {
-  constexpr size_t kMaxDims = 64;  // as many as kernels have room for
-  PELLUCID_CHECK(sizes.size() <= kMaxDims, ShapeError,
-                 "a tensor has at most {} dimensions, but {} were asked for.", kMaxDims,
+  PELLUCID_CHECK(sizes.size() <= kernels::kMaxDims, ShapeError,
+                 "a tensor has at most {} dimensions, but {} were asked for.", kernels::kMaxDims,
                  sizes.size());
   int64_t n = 1;
   bool overflow = false, empty = false;

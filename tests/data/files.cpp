@@ -7,10 +7,10 @@
 #include <cstring>
 #include <random>
 
-#include "data/temporary.h"
 #include "pellucid/data.h"
 #include "pellucid/pellucid.h"
 #include "shared_data.h"
+#include "temporary.h"
 
 using namespace pellucid;
 using namespace pellucid::data;

@@ -2,11 +2,11 @@
 // conversions that such programs use.
 #include <doctest/doctest.h>
 
-#include "data/temporary.h"
 #include "pellucid/data.h"
 #include "pellucid/optim.h"
 #include "pellucid/serialize.h"
 #include "pellucid/torch.h"
+#include "temporary.h"
 
 TEST_CASE("libtorch's names: data loader, optimiser, save and load in one loop") {
   torch::manual_seed(1);

@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <random>
 
-#include "data/temporary.h"
 #include "io/atomic_file.h"
 #include "io/crc32c.h"
 #include "pellucid/data.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
 #include "pellucid/serialize.h"
+#include "temporary.h"
 
 using namespace pellucid;
 using namespace pellucid::io;

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "data/temporary.h"
 #include "io/crc32c.h"
 #include "pellucid/error.h"
+#include "temporary.h"
 
 using namespace pellucid;
 using namespace pellucid::io;

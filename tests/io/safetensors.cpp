@@ -6,9 +6,9 @@
 #include <cstring>
 #include <random>
 
-#include "data/temporary.h"
 #include "pellucid/pellucid.h"
 #include "pellucid/serialize.h"
+#include "temporary.h"
 
 using namespace pellucid;
 using namespace pellucid::io;

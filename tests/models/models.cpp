@@ -3,15 +3,14 @@
 #include "pellucid/models.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "pellucid/pellucid.h"
 #include "shared_data.h"
+#include "temporary.h"
 
 using namespace pellucid;
 
@@ -136,13 +135,12 @@ TEST_CASE("models: files that are not models are refused") {
   CHECK_THROWS_AS(models::load_llama2c("/nonexistent/model.bin"), IoError);
   const auto weights = test::shared_data("stories260K/stories260K.bin");
   if (!weights) return;
-  std::ifstream in(*weights, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  const auto path = std::filesystem::temp_directory_path() /
-                    ("pellucid_llama_" + std::to_string(getpid()) + ".bin");
+  const std::string bytes = test::read_bytes(*weights);
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "llama.bin";
   const auto refuses = [&](const std::string& content) {
-    std::ofstream(path, std::ios::binary) << content;
-    CHECK_THROWS_AS(models::load_llama2c(path.string()), IoError);
+    test::write_bytes(path, content);
+    CHECK_THROWS_AS(models::load_llama2c(path), IoError);
   };
   refuses("");
   refuses(bytes.substr(0, 20));
@@ -151,7 +149,6 @@ TEST_CASE("models: files that are not models are refused") {
   std::string other = bytes;
   other[0] = 63;  // dim 63 does not divide by the heads
   refuses(other);
-  std::filesystem::remove(path);
 }
 
 TEST_CASE("models: generation draws within top k and top p, by the seed") {

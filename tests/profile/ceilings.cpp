@@ -9,8 +9,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <vector>
+
+#include "temporary.h"
 
 using namespace pellucid;
 using namespace pellucid::profile;
@@ -21,25 +22,7 @@ MachineCeilings quick() {
   return measure_ceilings({.seconds = 1e-4, .runs = 1, .most_bytes = 1 << 20});
 }
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ceilings-XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string file() const { return path_ + "/deep/er/ceilings.json"; }
-  std::string path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string text_of(const std::string& file) {
-  std::stringstream s;
-  s << std::ifstream(file).rdbuf();
-  return s.str();
-}
+const std::string kFile = "deep/er/ceilings.json";
 
 }  // namespace
 
@@ -86,36 +69,36 @@ TEST_CASE("ceilings: a measurement fills every figure and tells its progress") {
 }
 
 TEST_CASE("ceilings: what was written is read; anything else is measured again") {
-  const Folder folder;
-  CHECK_FALSE(load_ceilings(folder.file()));
+  const test::TemporaryFolder folder;
+  CHECK_FALSE(load_ceilings(folder / kFile));
   MachineCeilings c = quick();
-  REQUIRE(save_ceilings(folder.file(), c));
-  const auto again = load_ceilings(folder.file());
+  REQUIRE(save_ceilings(folder / kFile, c));
+  const auto again = load_ceilings(folder / kFile);
   REQUIRE(again);
   CHECK(again->from_cache);
   CHECK(again->flops_one == c.flops_one);
   CHECK(again->levels.size() == c.levels.size());
   CHECK(again->levels.back().all.copy == c.levels.back().all.copy);
 
-  const std::string good = text_of(folder.file());
+  const std::string good = test::read_bytes(folder / kFile);
   const std::vector<std::string> damaged = {
       "", "{", "null", "[1, 2]", good.substr(0, good.size() / 2), "{\"cpu\": 3}", good.substr(1)};
   for (const std::string& text : damaged) {
-    std::ofstream(folder.file()) << text;
-    CHECK_FALSE(load_ceilings(folder.file()));
+    std::ofstream(folder / kFile) << text;
+    CHECK_FALSE(load_ceilings(folder / kFile));
   }
   c.threads += 1;  // another number of threads has other ceilings
-  REQUIRE(save_ceilings(folder.file(), c));
-  CHECK_FALSE(load_ceilings(folder.file()));
+  REQUIRE(save_ceilings(folder / kFile, c));
+  CHECK_FALSE(load_ceilings(folder / kFile));
   c.threads -= 1;
   c.flops_one = -1;
-  REQUIRE(save_ceilings(folder.file(), c));
-  CHECK_FALSE(load_ceilings(folder.file()));
+  REQUIRE(save_ceilings(folder / kFile, c));
+  CHECK_FALSE(load_ceilings(folder / kFile));
 }
 
 TEST_CASE("ceilings: no temporary file stays, and a place that cannot be written is no error") {
-  const Folder folder;
-  REQUIRE(save_ceilings(folder.file(), quick()));
+  const test::TemporaryFolder folder;
+  REQUIRE(save_ceilings(folder / kFile, quick()));
   size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
     files += entry.is_regular_file() ? 1 : 0;
