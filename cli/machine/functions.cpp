@@ -17,25 +17,12 @@
 namespace pellucid::cli {
 namespace {
 
-// The records that a call by this name may mean: those of the name, or of its in-place form.
-struct Records {
-  std::vector<const OpDef*> ops;
-  bool in_place = false;
-};
-
 // Found once for each name: `pellucid time` calls the same few names a million times.
-const Records& records(std::string_view name) {
-  thread_local std::map<std::string, Records, std::less<>> known;
+const NamedOps& records(std::string_view name) {
+  thread_local std::map<std::string, NamedOps, std::less<>> known;
   const auto found = known.find(name);
   if (found != known.end() && !found->second.ops.empty()) return found->second;
-  Records r{find_ops(name)};
-  std::erase_if(r.ops, [](const OpDef* op) { return op->info->in_place_only; });
-  if (r.ops.empty() && name.size() > 1 && name.back() == '_') {
-    r.ops = find_ops(name.substr(0, name.size() - 1));
-    r.in_place = true;
-    std::erase_if(r.ops, [](const OpDef* op) { return !op->info->has_in_place; });
-  }
-  return known.insert_or_assign(std::string(name), std::move(r)).first->second;
+  return known.insert_or_assign(std::string(name), find_callable(name)).first->second;
 }
 
 bool is_op(std::string_view name) { return !records(name).ops.empty(); }
@@ -68,7 +55,7 @@ void tensors_to_list(const std::vector<const OpDef*>& ops, Values& args) {
 }
 
 Object call_op(std::string_view name, const Arguments& arguments) {
-  const Records& r = records(name);
+  const NamedOps& r = records(name);
   Values args;
   std::vector<NamedValue> kwargs;
   for (const Object& o : arguments.positional) args.push_back(to_value(o));

@@ -48,9 +48,6 @@ struct GraphTask;
 /// A step of backward: takes the gradients of its forward outputs, gives those of its forward
 /// inputs.
 struct PELLUCID_API Node : detail::RefCounted {
-  /// A leaf finds its accumulator without owning it, so the count must reach 0 before the end (see
-  /// gradient_edge).
-  static constexpr bool kWeaklyHeld = true;
   using PreHook = std::function<variable_list(const variable_list& grad_outputs)>;
   using PostHook = std::function<variable_list(const variable_list& grad_inputs,
                                                const variable_list& grad_outputs)>;
@@ -110,6 +107,9 @@ struct PELLUCID_API Node : detail::RefCounted {
   uint64_t sequence_;
   std::atomic<GraphTask*> task{nullptr};
   uint32_t task_slot = 0;
+  /// Somebody finds this node without owning it (a leaf its accumulator, see gradient_edge), so the
+  /// count must reach 0 before the end.
+  bool weakly_held = false;
   std::unique_ptr<Extras> extras_;
 };
 
@@ -214,8 +214,12 @@ class PELLUCID_API SavedVariable {
   /// The tensor; throws AutogradError if it was changed in place since. `owner` is the node that
   /// keeps it, `nr` which of the node's inputs or outputs it is.
   Tensor unpack(Node& owner, std::string_view op_name, uint32_t nr) const;
-  /// The tensor as kept, unchecked; for pictures.
-  Tensor peek() const { return tensor_; }
+  /// Whether unpack would give the tensor as it is kept: no hook and no history is involved.
+  bool plain() const { return state_ == State::Kept && (leaf_ || !GradMode::is_enabled()); }
+  /// Throws AutogradError if the tensor was changed in place since it was saved.
+  void check_version(std::string_view op_name) const;
+  /// The tensor as kept, unchecked.
+  const Tensor& peek() const { return tensor_; }
   void reset();
 
  private:

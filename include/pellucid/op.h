@@ -251,6 +251,13 @@ PELLUCID_API void register_op(const OpDef& op);
 PELLUCID_API std::vector<const OpDef*> all_ops();
 /// The records whose base name is `name` (its overloads), in the order of registration.
 PELLUCID_API std::vector<const OpDef*> find_ops(std::string_view name);
+/// What a call by name may mean: the records of the name, or those whose in-place form it is
+/// (`add_`).
+struct NamedOps {
+  std::vector<const OpDef*> ops;
+  bool in_place = false;
+};
+PELLUCID_API NamedOps find_callable(std::string_view name);
 /// Calls an op by name with arguments known at run time; resolves overloads and defaults as a
 /// Python call does.
 PELLUCID_API std::vector<Value> invoke(std::string_view name, std::span<const Value> args,

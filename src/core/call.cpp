@@ -65,6 +65,8 @@ struct Door {
     return false;
   }
 
+  static Tensor take(Call& c, size_t k) { return std::move(c.outputs_[k]); }
+
   static void begin(Call& c) {
     info_of(c.op_);
     c.recording_ =
@@ -265,7 +267,7 @@ Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
   Tensors results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
-  for (size_t k = 0; k < visible; ++k) results.push_back(c.out(k));
+  for (size_t k = 0; k < visible; ++k) results.push_back(Door::take(c, k));
   return results;
 }
 
@@ -278,7 +280,7 @@ Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
     return std::move(results[0]);
   }
   Door::run(c);
-  return c.out(0);
+  return Door::take(c, 0);
 }
 
 void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {

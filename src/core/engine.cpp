@@ -171,13 +171,34 @@ bool exclusively_owned(const Tensor& t) {
          !(impl.meta && impl.meta->grad_fn);
 }
 
+// sum += grad. A call of add_ costs several times the work on a few numbers, and chains of scalars
+// sum one gradient per op: those are added here, with the same bits.
+void add_gradient(const Tensor& sum, const Tensor& grad) {
+  constexpr int64_t kFew = 16;
+  const detail::TensorImpl &to = sum.impl(), &from = grad.impl();
+  if (to.numel > kFew || to.dtype != from.dtype || !(to.sizes == from.sizes) ||
+      !to.is_contiguous() || !from.is_contiguous() ||
+      (to.dtype != kFloat32 && to.dtype != kFloat64)) {
+    sum.add_(grad);
+    return;
+  }
+  const auto add = [&]<class T>(T* a, const T* b) {
+    for (int64_t i = 0; i < to.numel; ++i) a[i] += b[i];
+  };
+  if (to.dtype == kFloat32)
+    add(static_cast<float*>(to.data()), static_cast<const float*>(from.data()));
+  else
+    add(static_cast<double*>(to.data()), static_cast<const double*>(from.data()));
+  sum.impl().bump_version();
+}
+
 void accumulate_into(Tensor& sum, Tensor&& grad, bool create_graph) {
   if (!sum.defined())
     sum = std::move(grad);
   else if (!create_graph && exclusively_owned(sum) && sum.dtype() == grad.dtype())
-    sum.add_(grad);
+    add_gradient(sum, grad);
   else if (!create_graph && exclusively_owned(grad) && sum.dtype() == grad.dtype()) {
-    grad.add_(sum);
+    add_gradient(grad, sum);
     sum = std::move(grad);
   } else
     sum = sum.add(grad);
@@ -185,7 +206,7 @@ void accumulate_into(Tensor& sum, Tensor&& grad, bool create_graph) {
 
 void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   detail::AutogradMeta& meta = detail::meta_of(leaf);
-  const std::lock_guard lock(detail::accumulator_mutex(&leaf.impl()));
+  const std::lock_guard lock(detail::leaf_lock(&leaf.impl()));
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   if (!meta.grad.defined()) {
     if (GradMode::is_enabled())
@@ -195,7 +216,7 @@ void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   } else if (GradMode::is_enabled()) {
     meta.grad = meta.grad.add(grad);
   } else {
-    meta.grad.add_(grad);
+    add_gradient(meta.grad, grad);
   }
 }
 
@@ -236,7 +257,7 @@ void check_for_nan(const Node& node, const variable_list& grads) {
 void GraphTask::add(const Edge& edge, Tensor grad) {
   const NodeRef& node = edge.function;
   if (node->is_accumulate() && !filtered) {
-    const Tensor leaf = static_cast<AccumulateGrad&>(*node).variable_;
+    const Tensor& leaf = static_cast<AccumulateGrad&>(*node).variable_;
     // Without hooks the order of contributions does not matter to anyone: no need to hold them
     // back.
     if (!node->extras_if() && leaf.impl().meta->hooks.empty()) {
@@ -268,7 +289,7 @@ void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
     }
   }
   if (node->is_accumulate()) {
-    const Tensor leaf = static_cast<AccumulateGrad&>(*node).variable_;
+    const Tensor& leaf = static_cast<AccumulateGrad&>(*node).variable_;
     for (const auto& [id, hook] : leaf.impl().meta->hooks)
       if (grads[0].defined()) grads[0] = run_hook(hook, grads[0], "a leaf");
   }
@@ -424,10 +445,13 @@ variable_list grad(const variable_list& outputs, const variable_list& inputs,
                       inputs, allow_unused, false);
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& leaf) : variable_(leaf) { add_output(leaf); }
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : variable_(leaf) {
+  weakly_held = true;
+  add_output(leaf);
+}
 
 AccumulateGrad::~AccumulateGrad() {
-  const std::lock_guard lock(detail::accumulator_mutex(&variable_.impl()));
+  const std::lock_guard lock(detail::leaf_lock(&variable_.impl()));
   detail::AutogradMeta* meta = variable_.impl().meta;
   if (meta && meta->accumulator == this) meta->accumulator = nullptr;
 }

@@ -205,7 +205,22 @@ std::string signature(const OpInfo& info) {
   return s + ")";
 }
 
+std::string_view without_underscore(std::string_view name) {
+  return name.substr(0, name.size() - 1);
+}
+
 }  // namespace
+
+NamedOps find_callable(std::string_view name) {
+  NamedOps found{find_ops(name)};
+  if (found.ops.empty() && name.size() > 1 && name.back() == '_')
+    found = {find_ops(without_underscore(name)), true};
+  std::erase_if(found.ops, [&](const OpDef* op) {
+    const OpInfo& info = info_of(*op);
+    return found.in_place ? !info.has_in_place : info.in_place_only;
+  });
+  return found;
+}
 
 std::vector<Value> invoke(const OpDef& op, std::span<const Value> args,
                           std::span<const NamedValue> kwargs, bool in_place) {
@@ -216,19 +231,9 @@ std::vector<Value> invoke(const OpDef& op, std::span<const Value> args,
 
 std::vector<Value> invoke(std::string_view name, std::span<const Value> args,
                           std::span<const NamedValue> kwargs) {
-  bool in_place = false;
-  std::vector<const OpDef*> ops = find_ops(name);
-  if (ops.empty() && name.size() > 1 && name.back() == '_') {
-    in_place = true;
-    ops = find_ops(name.substr(0, name.size() - 1));
-  }
-  const bool known = !ops.empty();
-  std::erase_if(ops, [&](const OpDef* op) {
-    const OpInfo& info = info_of(*op);
-    return in_place ? !info.has_in_place : info.in_place_only;
-  });
-  PELLUCID_CHECK(!ops.empty() || !known || !in_place, TypeError, "{} has no in-place form {}.",
-                 name.substr(0, name.size() - 1), name);
+  const auto [ops, in_place] = find_callable(name);
+  PELLUCID_CHECK(!ops.empty() || !in_place || find_ops(without_underscore(name)).empty(), TypeError,
+                 "{} has no in-place form {}.", without_underscore(name), name);
   PELLUCID_CHECK(!ops.empty(), ValueError, "there is no op named '{}'.", name);
   std::string problems;
   for (const OpDef* op : ops) {

@@ -46,9 +46,14 @@ struct Vjp::Source {
   tape::OpNode& node;
   mutable detail::InlineVec<Tensor, 32> unpacked;  // references stay valid while the vjp runs
 
-  const Tensor& keep(Tensor t) const {
+  const Tensor& read(const autograd::SavedVariable& saved, uint32_t nr) const {
+    const std::string_view name = info_of(node.op_).name;
+    if (saved.plain()) {
+      saved.check_version(name);
+      return saved.peek();
+    }
     PELLUCID_ASSERT(unpacked.size() < 32);
-    return unpacked.emplace_back(std::move(t));
+    return unpacked.emplace_back(saved.unpack(node, name, nr));
   }
 };
 
@@ -62,8 +67,7 @@ bool Vjp::needs(size_t i) const { return autograd::edge_needed(source_.node.next
 const Tensor& Vjp::in(size_t i) const {
   const auto& saved = source_.node.saved_inputs_;
   PELLUCID_ASSERT(i < saved.size() && saved[i].defined());
-  return source_.keep(
-      saved[i].unpack(source_.node, info_of(source_.node.op_).name, static_cast<uint32_t>(i)));
+  return source_.read(saved[i], static_cast<uint32_t>(i));
 }
 
 bool Vjp::has_in(size_t i) const {
@@ -74,8 +78,7 @@ bool Vjp::has_in(size_t i) const {
 const Tensor& Vjp::out(size_t k) const {
   const auto& saved = source_.node.saved_outputs_;
   PELLUCID_ASSERT(k < saved.size() && saved[k].defined());
-  return source_.keep(
-      saved[k].unpack(source_.node, info_of(source_.node.op_).name, static_cast<uint32_t>(k)));
+  return source_.read(saved[k], static_cast<uint32_t>(k));
 }
 
 IntArrayRef Vjp::in_sizes(size_t i) const { return source_.node.inputs_[i].sizes; }
@@ -349,7 +352,7 @@ Edge gradient_edge(const Tensor& t) {
   if (!meta) return {};
   if (meta->grad_fn) return {meta->grad_fn, meta->output_nr};
   if (!meta->requires_grad) return {};
-  const std::lock_guard lock(detail::accumulator_mutex(&impl));
+  const std::lock_guard lock(detail::leaf_lock(&impl));
   if (AccumulateGrad* alive = meta->accumulator) {
     // The last reference may be going on another thread: take one only while some are left.
     uint32_t n = alive->refs.load(std::memory_order_relaxed);
@@ -424,20 +427,23 @@ void SavedVariable::give_history(const Tensor& t, Node& owner, uint32_t nr) cons
   if (edge && edge->is_valid()) tape::set_history(t, edge->function, edge->input_nr);
 }
 
-Tensor SavedVariable::unpack(Node& owner, std::string_view op_name, uint32_t nr) const {
-  if (state_ == State::Packed) {
-    Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
-    give_history(t, owner, nr);
-    return t;
-  }
+void SavedVariable::check_version(std::string_view op_name) const {
   PELLUCID_CHECK(tensor_._version() == version_, AutogradError,
                  "{}: a tensor that backward needs ({}, {}) was changed in place: it is at version "
                  "{}, version {} was saved. Change a clone instead, or use the result of the "
                  "change.",
                  op_name, describe(tensor_), role_ == Role::Output ? "its result" : "its input",
                  tensor_._version(), version_);
-  // Histories are read only where gradients of gradients are recorded.
-  if (leaf_ || !GradMode::is_enabled()) return tensor_;
+}
+
+Tensor SavedVariable::unpack(Node& owner, std::string_view op_name, uint32_t nr) const {
+  if (state_ == State::Packed) {
+    Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
+    give_history(t, owner, nr);
+    return t;
+  }
+  check_version(op_name);
+  if (plain()) return tensor_;  // histories are read only where gradients of gradients are recorded
   Tensor t(detail::alias_impl(tensor_.impl()));
   t.impl().wrapped_number = tensor_.impl().wrapped_number;
   give_history(t, owner, nr);

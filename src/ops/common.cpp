@@ -242,22 +242,15 @@ Cost elementwise_cost(const Call& c, double flops_per_element) {
   return {flops_per_element * static_cast<double>(c.out().numel()), moved_bytes(c)};
 }
 
-namespace {
-
-// Strides of t over the broadcast shape: 0 where it is repeated.
 void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out) {
   const detail::TensorImpl& impl = t.impl();
-  const size_t n = shape.size(), own = impl.sizes.size();
-  for (size_t i = 0; i < n; ++i) {
-    const size_t from_end = n - i;
-    if (from_end > own) {
-      out[i] = 0;
-      continue;
-    }
-    const size_t d = own - from_end;
-    out[i] = impl.sizes[d] == 1 && shape[i] != 1 ? 0 : impl.strides[d];
-  }
+  const size_t own = impl.sizes.size(), added = shape.size() - own;
+  for (size_t i = 0; i < added; ++i) out[i] = 0;
+  for (size_t d = 0; d < own; ++d)
+    out[added + d] = impl.sizes[d] == 1 && shape[added + d] != 1 ? 0 : impl.strides[d];
 }
+
+namespace {
 
 // Few elements, all row-major in their compute types: nothing to plan.
 bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c,

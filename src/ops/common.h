@@ -60,6 +60,8 @@ Dims dense_strides_like(const Tensor& like);
 double moved_bytes(const Call& c);
 /// A Cost of `flops_per_element` per element of output 0 and moved_bytes.
 Cost elementwise_cost(const Call& c, double flops_per_element);
+/// The strides of `t` over a shape that it is broadcast to: 0 where it is repeated.
+void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out);
 
 /// Runs the loop for the computation type over the call's inputs `first…` into output 0,
 /// broadcasting as needed. `computed` is the type of the inputs in the loop, `out_computed` that of

@@ -114,13 +114,9 @@ Layout layout_of(std::string_view op, const Tensors& indices, const DimOrder& or
   return l;
 }
 
-// Strides of `sizes`/`strides` seen with the shape `to`, 0 where an entry is repeated.
-Dims broadcast_strides(IntArrayRef sizes, IntArrayRef strides, IntArrayRef to) {
-  Dims out(to.size(), 0);
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const size_t d = to.size() - sizes.size() + i;
-    out[d] = sizes[i] == 1 && to[d] != 1 ? 0 : strides[i];
-  }
+Dims strides_over(const Tensor& t, IntArrayRef shape) {
+  Dims out(shape.size(), 0);
+  broadcast_strides(t, shape, out.data());
   return out;
 }
 
@@ -169,8 +165,7 @@ Prepared prepare(std::string_view op, const detail::TensorImpl& self, const Tens
   std::vector<kernels::IndexTensor> tensors;
   strides.reserve(order.indexed.size());
   for (size_t d : order.indexed) {
-    strides.push_back(
-        broadcast_strides(indices[d].sizes(), indices[d].raw_strides(), p.layout.common));
+    strides.push_back(strides_over(indices[d], p.layout.common));
     tensors.push_back({indices[d].raw<int64_t>(), strides.back(), self.sizes[d], self.strides[d]});
   }
   p.offsets.resize(static_cast<size_t>(detail::checked_numel(p.layout.common)));
@@ -282,7 +277,7 @@ void run_index_put(Call& c) {
                           self.raw_data(), self.dtype(), self.raw_strides().data());
   if (detail::checked_numel(sizes) == 0) return;
   if (c.flag(0) && out.dtype() != kBool && add_rows(out, p, indices, values, sizes)) return;
-  if (!set_other(p, broadcast_strides(values.sizes(), values.raw_strides(), sizes))) {
+  if (!set_other(p, strides_over(values, sizes))) {
     values = values.detach().expand(sizes).contiguous();
     PELLUCID_ASSERT(set_other(p, values.raw_strides()));
   }

@@ -1,6 +1,8 @@
 // What a tensor carries once gradients are involved. Owned by its TensorImpl.
 #pragma once
 
+#include <atomic>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,14 +20,28 @@ struct AutogradMeta {
   Ref<autograd::Node> grad_fn;
   Tensor grad;
   autograd::AccumulateGrad* accumulator =
-      nullptr;  ///< not owned: it owns the tensor; guarded by accumulator_mutex
+      nullptr;  ///< not owned: it owns the tensor; guarded by leaf_lock
   std::vector<std::pair<unsigned, std::function<Tensor(Tensor)>>> hooks;  ///< of a leaf
   std::string name;
 };
 
 /// The meta of a tensor, made if there was none.
 AutogradMeta& meta_of(const Tensor& t);
-/// Guards the accumulator pointers of a leaf (one of a fixed set, by address).
-std::mutex& accumulator_mutex(const TensorImpl* leaf);
+/// A mutex that costs one exchange and one store while nobody else wants it.
+class LeafLock {
+ public:
+  void lock() {
+    while (held_.test_and_set(std::memory_order_acquire)) held_.wait(true);
+  }
+  void unlock() {
+    held_.clear(std::memory_order_release);
+    held_.notify_one();
+  }
+
+ private:
+  std::atomic_flag held_;
+};
+/// Guards the accumulator pointer and the gradient of a leaf (one of a fixed set, by address).
+LeafLock& leaf_lock(const TensorImpl* leaf);
 
 }  // namespace pellucid::detail

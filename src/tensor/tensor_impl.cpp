@@ -236,9 +236,9 @@ AutogradMeta& meta_of(const Tensor& t) {
   return *impl.meta;
 }
 
-std::mutex& accumulator_mutex(const TensorImpl* leaf) {
-  static std::array<std::mutex, 64> mutexes;
-  return mutexes[(reinterpret_cast<uintptr_t>(leaf) >> 6) % mutexes.size()];
+LeafLock& leaf_lock(const TensorImpl* leaf) {
+  static constinit std::array<LeafLock, 64> locks;
+  return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % locks.size()];
 }
 
 }  // namespace detail

@@ -59,12 +59,11 @@ template <class T> class Ref {
  private:
   static void drop(T* p) noexcept {
     if (!p) return;
-    if constexpr (!requires { T::kWeaklyHeld; }) {
-      // The sole owner needs no atomic decrement: nobody else can reach the object.
-      if (p->refs.load(std::memory_order_acquire) == 1) {
-        T::destroy(p);
-        return;
-      }
+    bool sole = p->refs.load(std::memory_order_acquire) == 1;
+    if constexpr (requires { p->weakly_held; }) sole = sole && !p->weakly_held;
+    if (sole) {  // nobody else can reach the object: no atomic decrement is needed
+      T::destroy(p);
+      return;
     }
     if (p->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) T::destroy(p);
   }
