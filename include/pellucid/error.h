@@ -41,6 +41,11 @@ class PELLUCID_API ValueError : public Error {
  public:
   using Error::Error;
 };
+/// A matrix that has no such factor or inverse.
+class PELLUCID_API LinAlgError : public Error {
+ public:
+  using Error::Error;
+};
 /// Memory that the machine or the set limit does not have.
 class PELLUCID_API OutOfMemoryError : public Error {
  public:

@@ -23,4 +23,5 @@
 #include "pellucid/nn/rnn.h"
 #include "pellucid/nn/sequential.h"
 #include "pellucid/nn/transformer.h"
+#include "pellucid/nn/upsampling.h"
 #include "pellucid/nn/utils.h"

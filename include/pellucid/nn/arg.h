@@ -102,6 +102,12 @@ struct kLSTM {};
 struct kGRU {};
 struct kValid {};
 struct kSame {};
+struct kNearest {};
+struct kNearestExact {};
+struct kBilinear {};
+struct kBicubic {};
+struct kTrilinear {};
+struct kArea {};
 }  // namespace enumtype
 
 inline constexpr enumtype::kLinear kLinear{};
@@ -136,5 +142,11 @@ inline constexpr enumtype::kLSTM kLSTM{};
 inline constexpr enumtype::kGRU kGRU{};
 inline constexpr enumtype::kValid kValid{};
 inline constexpr enumtype::kSame kSame{};
+inline constexpr enumtype::kNearest kNearest{};
+inline constexpr enumtype::kNearestExact kNearestExact{};
+inline constexpr enumtype::kBilinear kBilinear{};
+inline constexpr enumtype::kBicubic kBicubic{};
+inline constexpr enumtype::kTrilinear kTrilinear{};
+inline constexpr enumtype::kArea kArea{};
 
 }  // namespace pellucid

@@ -7,3 +7,4 @@
 #include "pellucid/nn/functional/loss.h"
 #include "pellucid/nn/functional/norm.h"
 #include "pellucid/nn/functional/pooling.h"
+#include "pellucid/nn/functional/vision.h"

@@ -1,0 +1,26 @@
+// Resampling along one dimension: every output is a weighted sum of a few neighbouring inputs, so
+// nearest, linear, cubic and area are tables of weights, and a backward is the transposed table.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pellucid::kernels {
+
+/// The weights of one dimension; output o is the sum of weight[k] * input[index[k]] for k from
+/// begin[o] to begin[o + 1].
+struct ResampleTable {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> index;
+  std::vector<double> weight;
+};
+
+/// The table that adds up gradients of outputs into inputs.
+ResampleTable transposed_table(const ResampleTable& table, int64_t inputs);
+
+/// y [outer, outputs, inner] from x [outer, inputs, inner].
+template <class T>
+void resample(const ResampleTable& table, int64_t outer, int64_t inputs, int64_t inner, const T* x,
+              T* y);
+
+}  // namespace pellucid::kernels
