@@ -172,9 +172,10 @@ void attention_forward(const AttentionShape& s, const AttentionOptions<T>& optio
   const TileSize size = forward_tile(s);
   const Problem<T> problem{s, options, q, k, v};
   const int64_t blocks = (s.T + size.rows - 1) / size.rows;
-  // Small heads go several to a chunk: a parallel region costs as much as 100,000 multiply-adds.
-  const double work = static_cast<double>(std::min(size.rows, s.T)) * static_cast<double>(s.S) *
-                      static_cast<double>(s.D + s.Dv);
+  // Small heads go several to a chunk: a parallel region costs as much as 100,000 multiply-adds. A
+  // few queries cost as much as 8, because k and v must be read.
+  const double work = static_cast<double>(std::clamp<int64_t>(s.T, 8, size.rows)) *
+                      static_cast<double>(s.S) * static_cast<double>(s.D + s.Dv);
   const auto grain = static_cast<int64_t>(std::max(1.0, kTaskWork / std::max(work, 1.0)));
   parallel_for(0, s.B * s.H * blocks, grain, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {

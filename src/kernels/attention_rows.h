@@ -11,6 +11,7 @@
 #include "base/philox.h"
 #include "kernels/isa.h"
 #include "kernels/lane.h"
+#include "kernels/lane_halves.h"
 #include "kernels/math.h"
 
 namespace pellucid::kernels::attention {
@@ -33,24 +34,6 @@ template <class T> struct MaskView {
 };
 
 template <class T> inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
-
-/// The sum of 2 Width lanes, in halves; the loops have constant ends so that they become vector
-/// instructions.
-template <int Width, class T> [[gnu::always_inline]] inline T sum_lanes(T* lane) {
-  for (int l = 0; l < Width; ++l) lane[l] += lane[l + Width];
-  if constexpr (Width > 1)
-    return sum_lanes<Width / 2>(lane);
-  else
-    return lane[0];
-}
-/// The largest of 2 Width lanes; of NaN and a number, the number.
-template <int Width, class T> [[gnu::always_inline]] inline T max_lanes(T* lane) {
-  for (int l = 0; l < Width; ++l) lane[l] = lane[l + Width] > lane[l] ? lane[l + Width] : lane[l];
-  if constexpr (Width > 1)
-    return max_lanes<Width / 2>(lane);
-  else
-    return lane[0];
-}
 
 /// exp(x) for NaN and for x <= 0, but for rounding: one scaling by 2^n is enough, and results below
 /// the least normal number are 0.
@@ -107,7 +90,7 @@ template <class T> struct SoftmaxRows {
       }
       T lanes[kLanes];
       for (int l = 0; l < kLanes; ++l) lanes[l] = best[l];
-      const T found = max_lanes<kLanes / 2>(lanes);
+      const T found = max_halves<kLanes / 2>(lanes);
       const T top = found > max_so_far[i] ? found : max_so_far[i];
       // Nothing seen yet: any shift does, and 0 lets NaN through.
       const T shift = top == kMinusInfinity<T> ? T(0) : top;
@@ -120,7 +103,7 @@ template <class T> struct SoftmaxRows {
         }
       const T factor = max_so_far[i] == kMinusInfinity<T> ? T(0) : exp(V(max_so_far[i] - shift)).v;
       correction[i] = factor;
-      sum_so_far[i] = sum_so_far[i] * factor + sum_lanes<kLanes / 2>(sum);
+      sum_so_far[i] = sum_so_far[i] * factor + sum_halves<kLanes / 2>(sum);
       max_so_far[i] = top;
     }
   }

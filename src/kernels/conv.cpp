@@ -1,19 +1,16 @@
-// Convolution of float on oneDNN: primitives kept in a bounded cache, packed weights, and a
+// Convolution of float on oneDNN: its primitives (conv_primitive.h), packed weights, and a
 // gradient of the weights whose bits do not depend on threads. The rules for that: forward and
 // backward-data primitives sum each output in one order whatever the threads; backward-weights
 // would split the batch by threads, so the batch is cut into fixed parts, each run by a primitive
-// made for one thread, and added in order. double, and weights' gradients with little batch to cut,
-// go through conv_gemm.
+// made for one thread, and added in order; or the output channels are. double, and weights'
+// gradients with neither to cut, go through conv_gemm.
 #include "kernels/conv.h"
 
 #include <algorithm>
-#include <atomic>
-#include <list>
-#include <mutex>
-#include <unordered_map>
 
 #include "base/parallel.h"
 #include "kernels/conv_gemm.h"
+#include "kernels/conv_primitive.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/onednn.h"
 #include "pellucid/error.h"
@@ -40,173 +37,8 @@ int64_t PackedWeight::bytes() const { return state_->bytes; }
 
 namespace {
 
+using namespace conv_primitive;
 using dnnl::memory;
-using Tag = memory::format_tag;
-
-enum class Kind : int { Forward, BackwardData, BackwardWeights };
-
-struct Key {
-  ConvShape shape;
-  Kind kind;
-  bool bias;
-  int threads;
-  bool operator==(const Key&) const = default;
-};
-
-struct KeyHash {
-  size_t operator()(const Key& k) const {
-    const ConvShape& s = k.shape;
-    const int64_t words[] = {s.N,
-                             s.C,
-                             s.H,
-                             s.W,
-                             s.O,
-                             s.KH,
-                             s.KW,
-                             s.stride_h,
-                             s.stride_w,
-                             s.pad_h,
-                             s.pad_w,
-                             s.dilation_h,
-                             s.dilation_w,
-                             s.groups,
-                             static_cast<int64_t>(k.kind) * 2 + k.bias + (int64_t{k.threads} << 8)};
-    uint64_t hash = 0;
-    for (const int64_t w : words)
-      hash = (hash ^ static_cast<uint64_t>(w)) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
-    return hash;
-  }
-};
-
-/// A primitive with the descriptions of what it reads and writes.
-struct Convolution {
-  dnnl::primitive run,
-      pack;  // pack: between plain and the primitive's own weights; empty if they are the same
-  memory::desc x, y, plain_weights, weights, bias, scratchpad;
-};
-
-memory::desc activation(int64_t n, int64_t c, int64_t h, int64_t w) {
-  return {{n, c, h, w}, memory::data_type::f32, Tag::nhwc};
-}
-
-/// The weights as PyTorch has them, or in whatever order oneDNN likes.
-memory::desc weight_desc(const ConvShape& s, bool any) {
-  if (s.groups == 1)
-    return {{s.O, s.C, s.KH, s.KW}, memory::data_type::f32, any ? Tag::any : Tag::oihw};
-  return {{s.groups, s.O / s.groups, s.C / s.groups, s.KH, s.KW},
-          memory::data_type::f32,
-          any ? Tag::any : Tag::goihw};
-}
-
-std::shared_ptr<Convolution> finish(const Key& key, const dnnl::primitive_desc_base& pd,
-                                    dnnl::primitive run) {
-  auto made = std::make_shared<Convolution>();
-  const ConvShape& s = key.shape;
-  made->run = std::move(run);
-  made->x = activation(s.N, s.C, s.H, s.W);
-  made->y = activation(s.N, s.O, s.OH(), s.OW());
-  made->plain_weights = weight_desc(s, false);
-  made->bias = {{s.O}, memory::data_type::f32, Tag::x};
-  made->scratchpad = pd.scratchpad_desc();
-  const bool gradient = key.kind == Kind::BackwardWeights;
-  made->weights = pd.query_md(gradient ? dnnl::query::diff_weights_md : dnnl::query::weights_md);
-  if (made->weights != made->plain_weights) {
-    const auto& from = gradient ? made->weights : made->plain_weights;
-    const auto& to = gradient ? made->plain_weights : made->weights;
-    made->pack =
-        dnnl::reorder(dnnl::reorder::primitive_desc(onednn::engine(), from, onednn::engine(), to));
-  }
-  return made;
-}
-
-std::atomic<int64_t> built{0};
-
-/// Builds for the number of OpenMP threads that is set now.
-std::shared_ptr<Convolution> build(const Key& key) {
-  built.fetch_add(1, std::memory_order_relaxed);
-  const ConvShape& s = key.shape;
-  const memory::desc x = activation(s.N, s.C, s.H, s.W), y = activation(s.N, s.O, s.OH(), s.OW());
-  const memory::desc w = weight_desc(s, true);
-  const memory::desc bias =
-      key.bias ? memory::desc({s.O}, memory::data_type::f32, Tag::x) : memory::desc();
-  const memory::dims strides{s.stride_h, s.stride_w}, dilations{s.dilation_h - 1, s.dilation_w - 1};
-  const memory::dims before{s.pad_h, s.pad_w};
-  // What the window needs after the last row and column; negative where it stops short of the
-  // border.
-  const memory::dims after{
-      (s.OH() - 1) * s.stride_h + s.dilation_h * (s.KH - 1) + 1 - s.H - s.pad_h,
-      (s.OW() - 1) * s.stride_w + s.dilation_w * (s.KW - 1) + 1 - s.W - s.pad_w};
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto algorithm = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc forward(
-      {key.kind == Kind::Forward ? dnnl::prop_kind::forward_inference
-                                 : dnnl::prop_kind::forward_training,
-       algorithm, x, w, bias, y, strides, dilations, before, after},
-      attributes, onednn::engine());
-  switch (key.kind) {
-    case Kind::Forward:
-      return finish(key, forward, dnnl::convolution_forward(forward));
-    case Kind::BackwardData: {
-      const dnnl::convolution_backward_data::primitive_desc pd(
-          {algorithm, x, w, y, strides, dilations, before, after}, attributes, onednn::engine(),
-          forward);
-      return finish(key, pd, dnnl::convolution_backward_data(pd));
-    }
-    case Kind::BackwardWeights: {
-      const dnnl::convolution_backward_weights::primitive_desc pd(
-          {algorithm, x, w, bias, y, strides, dilations, before, after}, attributes,
-          onednn::engine(), forward);
-      return finish(key, pd, dnnl::convolution_backward_weights(pd));
-    }
-  }
-  __builtin_unreachable();
-}
-
-/// The primitives in use, least recently used first in `order`.
-class Cache {
- public:
-  std::shared_ptr<Convolution> get(const Key& key) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (const auto it = entries_.find(key); it != entries_.end()) {
-        order_.splice(order_.end(), order_, it->second.place);
-        return it->second.value;
-      }
-    }
-    std::shared_ptr<Convolution> made;
-    try {
-      made = build(key);  // outside the lock: 0.3-0.9 ms
-    } catch (const dnnl::error& e) {
-      detail::raise<Error>("convolution: oneDNN cannot build it: {}", e.what());
-    }
-    const std::lock_guard lock(mutex_);
-    const auto [it, inserted] = entries_.try_emplace(key);
-    if (!inserted) return it->second.value;  // another thread was faster
-    it->second = {made, order_.insert(order_.end(), key)};
-    if (entries_.size() > kConvPrimitives) {
-      entries_.erase(order_.front());
-      order_.pop_front();
-    }
-    return made;
-  }
-
- private:
-  struct Entry {
-    std::shared_ptr<Convolution> value;
-    std::list<Key>::iterator place;
-  };
-  std::mutex mutex_;
-  std::unordered_map<Key, Entry, KeyHash> entries_;
-  std::list<Key> order_;
-};
-
-Cache& cache() {
-  static Cache* const instance = new Cache;  // never destroyed: threads may outlive static objects
-  return *instance;
-}
-
-int64_t size_of(const memory::desc& d) { return static_cast<int64_t>(d.get_size()); }
 
 void reorder(const Convolution& c, const memory::desc& from_desc, const float* from,
              const memory::desc& to_desc, float* to) {
@@ -245,6 +77,20 @@ bool is_empty(const ConvShape& s) {
   return s.N == 0 || s.O == 0 || s.C == 0 || s.OH() <= 0 || s.OW() <= 0;
 }
 
+/// The output channels of a part where parts of the weights' gradient are cut by these: for one
+/// image, and where adding up parts of the batch would cost more than the copies of dy that this
+/// takes. Otherwise 0.
+int64_t outputs_of_part(const ConvShape& s) {
+  const int64_t weights = s.weight_count(), pixels = s.N * s.OH() * s.OW();
+  const bool large =
+      weights >= (int64_t{1} << 18) || (weights >= (int64_t{1} << 17) && pixels < 2048);
+  if (s.groups != 1 || !(s.N == 1 || large)) return 0;
+  const int64_t most = s.KH * s.KW == 1 ? 128 : 32;
+  int64_t outputs = 16;
+  while (2 * outputs <= std::min(most, s.O / 4)) outputs *= 2;
+  return s.O % outputs == 0 && s.O > outputs ? outputs : 0;
+}
+
 /// Into how many parts the batch is cut for the weights' gradient; 0 if matrix products are the
 /// better way.
 int64_t batch_parts(const ConvShape& s) {
@@ -266,7 +112,7 @@ void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x
     Key key{s, Kind::BackwardWeights, dbias != nullptr, 1};
     key.shape.N = std::min(images, s.N - part * images);
     const onednn::OneThread one;
-    return cache().get(key);
+    return conv_primitive::get(key);
   };
   const auto first = convolution(0), last = convolution(parts - 1);
   PELLUCID_ASSERT(first->weights == last->weights);
@@ -302,16 +148,42 @@ void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x
   if (first->pack) reorder(*first, first->weights, total, first->plain_weights, dw);
 }
 
-}  // namespace
+/// Each part has its own output channels, so that nothing is added up afterwards.
+void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const float* x,
+                                 const float* dy, float* dw, float* dbias) {
+  Key key{s, Kind::BackwardWeights, dbias != nullptr, 1};
+  key.shape.O = outputs;
+  const auto c = [&] {
+    const onednn::OneThread one;
+    return conv_primitive::get(key);
+  }();
+  const int64_t rows = s.N * s.OH() * s.OW(), count = key.shape.weight_count();
+  parallel_chunks(s.O / outputs, [&](int64_t part) {
+    const Scratch pad(size_of(c->scratchpad)), packed(c->pack ? size_of(c->weights) : 0),
+        slice(rows * outputs * static_cast<int64_t>(sizeof(float)));
+    for (int64_t r = 0; r < rows; ++r)
+      std::copy_n(dy + r * s.O + part * outputs, outputs, slice.as<float>() + r * outputs);
+    const onednn::OneThread one;
+    float* const to = dw + part * count;
+    onednn::execute(
+        c->run,
+        {{DNNL_ARG_SRC, &c->x, x},
+         {DNNL_ARG_DIFF_DST, &c->y, slice.as<float>()},
+         {DNNL_ARG_DIFF_WEIGHTS, &c->weights, c->pack ? packed.as<float>() : to},
+         {DNNL_ARG_DIFF_BIAS, &c->bias, dbias == nullptr ? nullptr : dbias + part * outputs},
+         {DNNL_ARG_SCRATCHPAD, &c->scratchpad, pad.as<void>()}});
+    if (c->pack) reorder(*c, c->weights, packed.as<float>(), c->plain_weights, to);
+  });
+}
 
-int64_t conv_primitives_built() { return built.load(std::memory_order_relaxed); }
+}  // namespace
 
 template <>
 void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,
                          float* y, WeightCache cached) {
   if (is_empty(s)) return;
   const TeamLock team;
-  const auto c = cache().get({s, Kind::Forward, bias != nullptr, team.num_threads()});
+  const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
   std::unique_ptr<Scratch> local;
   const float* const weights = pack_weights(*c, w, cached, local);
   const Scratch pad(size_of(c->scratchpad));
@@ -332,7 +204,7 @@ void conv_backward_data<float>(const ConvShape& s, const float* dy, const float*
   }
   {
     const TeamLock team;
-    const auto c = cache().get({s, Kind::BackwardData, false, team.num_threads()});
+    const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()});
     std::unique_ptr<Scratch> local;
     const float* const weights = pack_weights(*c, w, cached, local);
     const Scratch pad(size_of(c->scratchpad));
@@ -357,6 +229,8 @@ void conv_backward_weights<float>(const ConvShape& s, const float* x, const floa
     if (dbias != nullptr) std::fill_n(dbias, s.O, 0.0f);
     return;
   }
+  if (const int64_t outputs = outputs_of_part(s); outputs != 0)
+    return backward_weights_by_outputs(s, outputs, x, dy, dw, dbias);
   const int64_t parts = batch_parts(s);
   if (parts == 0) return conv_gemm::backward_weights(s, x, dy, dw, dbias);
   backward_weights_in_parts(s, parts, x, dy, dw, dbias);

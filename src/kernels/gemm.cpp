@@ -1,8 +1,10 @@
-// The matrix product of float and double: which path a product takes, and how it is cut into tasks.
-// The cut depends on the sizes alone and each task runs on one thread, so bits do not depend on
-// threads. oneDNN's sgemm runs the large float tasks, never with several threads of its own: it
-// would then split k or change kernels (2.6.3: other bits in 3 of 1,200 random shapes with 2
-// threads, in 160 with 8).
+// The matrix product of float and double: which path a product takes, and how it is cut into tasks,
+// each of which runs on one thread. Bits must not depend on the threads:
+// - our own kernels sum an element in the same order whatever task it is in, so that the cut may
+//   follow the threads;
+// - oneDNN's sgemm, which runs most float products, does not (2.6.3, one thread: other bits in a
+//   task of other sizes, for most large shapes; with several threads it also splits k), so that its
+//   cut depends on the sizes alone.
 #include "kernels/gemm.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "kernels/gemm_gemv.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/isa.h"
 #include "kernels/onednn.h"
 #include "pellucid/dtype.h"
 
@@ -55,6 +58,32 @@ Cut choose_cut(int64_t m, int64_t n, int64_t k) {
   return best;
 }
 
+/// The cut for our own kernels: as many tasks as threads, with the least to multiply and to pack.
+Cut cut_for_threads(int64_t m, int64_t n) {
+  const int64_t threads = in_parallel_region() ? 1 : get_num_threads();
+  Cut best{};
+  double best_time = 0;
+  for (int64_t row_tasks = 1; row_tasks <= threads; ++row_tasks) {
+    if (threads % row_tasks != 0) continue;
+    const int64_t rows = divide_up(m, row_tasks),
+                  columns = divide_up(divide_up(n, threads / row_tasks), 32) * 32;
+    // For each of k: packing an element of A costs 12 multiply-adds, of B 6.
+    const auto time = static_cast<double>(rows) * static_cast<double>(columns) +
+                      static_cast<double>(12 * rows + 6 * columns);
+    if (best.rows != 0 && time >= best_time) continue;
+    best_time = time, best = {rows, columns, divide_up(m, rows), divide_up(n, columns)};
+  }
+  return best;
+}
+
+/// Whether our own kernels beat oneDNN's in a large product of floats: for much of C, where the
+/// free cut counts, and for long rows of a weight with few of an input (measured; by 3 to 40 %).
+bool own_is_faster(int64_t m, int64_t n, int64_t k, bool b_in_columns) {
+  if (isa() != Isa::V4) return false;
+  return (m >= 768 && n >= 768 && static_cast<double>(m) * static_cast<double>(n) >= 2e6) ||
+         (b_in_columns && m >= 28 && m <= 192 && n >= 64 && k >= 2048);
+}
+
 /// Whether BLAS can read the matrix as it is.
 template <class T>
 bool is_blas_layout(const MatrixView<const T>& x, int64_t rows, int64_t columns) {
@@ -62,23 +91,68 @@ bool is_blas_layout(const MatrixView<const T>& x, int64_t rows, int64_t columns)
          (x.row_stride == 1 && x.col_stride >= std::max<int64_t>(rows, 1));
 }
 
-template <class T>
-void run_task(int64_t m, int64_t n, int64_t k, T alpha, const MatrixView<const T>& a,
-              const MatrixView<const T>& b, T beta, T* c, int64_t ldc) {
+/// c[i, j] += bias[j], by the thread that has just written c.
+template <class T> struct BiasRows {
+  template <Isa level>
+  [[gnu::always_inline]] static void run(int64_t m, int64_t n, const T* bias, T* c,
+                                         int64_t row_stride) {
+    for (int64_t i = 0; i < m; ++i, c += row_stride) {
+#pragma GCC ivdep
+      for (int64_t j = 0; j < n; ++j) c[j] = static_cast<T>(c[j] + bias[j]);
+    }
+  }
+};
+
+/// A product of matrices with unit column stride in C; `bias`, which may be null, is added at last.
+template <class T> struct Product {
+  int64_t m, n, k;
+  T alpha;
+  MatrixView<const T> a, b;
+  T beta;
+  const T* bias;
+  T* c;
+  int64_t ldc;
+
+  Product part(int64_t row, int64_t column, int64_t rows, int64_t columns) const {
+    return {std::min(rows, m - row),
+            std::min(columns, n - column),
+            k,
+            alpha,
+            a.at(row * a.row_stride),
+            b.at(column * b.col_stride),
+            beta,
+            bias == nullptr ? nullptr : bias + column,
+            c + row * ldc + column,
+            ldc};
+  }
+  double work() const {
+    return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+};
+
+template <class T> void run_own(const Product<T>& p) {
+  tile::multiply_task(tile::current_tile<T>(), p.m, p.n, p.k, p.alpha, p.a, p.b, p.beta, p.bias,
+                      p.c, p.ldc);
+}
+
+template <class T> void run_task(const Product<T>& p) {
   if constexpr (std::is_same_v<T, float>) {
     // Below this the own kernels win, because oneDNN takes 0.4 us for the least product.
     constexpr double kOwnWork = 40.0 * 40 * 40;
-    const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-    if (work > kOwnWork && is_blas_layout(a, m, k) && is_blas_layout(b, k, n)) {
+    const MatrixView<const T>&a = p.a, &b = p.b;
+    if (p.work() > kOwnWork && is_blas_layout(a, p.m, p.k) && is_blas_layout(b, p.k, p.n)) {
       const bool ta = a.col_stride != 1, tb = b.col_stride != 1;
       const onednn::OneThread one;
-      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, alpha, a.data,
-                 ta ? a.col_stride : a.row_stride, b.data, tb ? b.col_stride : b.row_stride, beta,
-                 c, ldc);
+      dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, p.alpha, a.data,
+                 ta ? a.col_stride : a.row_stride, b.data, tb ? b.col_stride : b.row_stride, p.beta,
+                 p.c, p.ldc);
+      if (p.bias != nullptr)
+        IsaLoops<BiasRows<T>, int64_t, int64_t, const T*, T*, int64_t>::at(isa())(p.m, p.n, p.bias,
+                                                                                  p.c, p.ldc);
       return;
     }
   }
-  tile::multiply_task(tile::current_tile<T>(), m, n, k, alpha, a, b, beta, c, ldc);
+  run_own(p);
 }
 
 template <class T> void scale(int64_t m, int64_t n, T beta, const MatrixView<T>& c) {
@@ -103,24 +177,23 @@ MatrixView<const T> copy_rows(const MatrixView<const T>& from, int64_t rows, int
   return {to, columns, 1};
 }
 
-/// C has unit column stride, and m, n, k are positive.
-template <class T>
-void gemm_rows(int64_t m, int64_t n, int64_t k, T alpha, const MatrixView<const T>& a,
-               const MatrixView<const T>& b, T beta, T* c, int64_t ldc) {
-  const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  if (work < kTaskWork) return run_task(m, n, k, alpha, a, b, beta, c, ldc);
-  const Cut cut = choose_cut(m, n, k);
+/// m, n and k are positive.
+template <class T> void run_product(const Product<T>& p) {
+  if (p.work() < kTaskWork) return run_task(p);
+  bool own = true;
+  if constexpr (std::is_same_v<T, float>) own = own_is_faster(p.m, p.n, p.k, p.b.col_stride != 1);
+  const Cut cut = own ? cut_for_threads(p.m, p.n) : choose_cut(p.m, p.n, p.k);
   parallel_chunks(cut.row_tasks * cut.col_tasks, [&](int64_t i) {
     const int64_t row = i / cut.col_tasks * cut.rows, column = i % cut.col_tasks * cut.columns;
-    run_task(std::min(cut.rows, m - row), std::min(cut.columns, n - column), k, alpha,
-             a.at(row * a.row_stride), b.at(column * b.col_stride), beta, c + row * ldc + column,
-             ldc);
+    const Product<T> part = p.part(row, column, cut.rows, cut.columns);
+    own ? run_own(part) : run_task(part);
   });
 }
 
+/// `bias`, which may be null, goes with C in rows and m, n > 1 and k > 0 alone.
 template <class T>
 void gemm_real(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
-               MatrixView<const T> b, T beta, MatrixView<T> c) {
+               MatrixView<const T> b, T beta, MatrixView<T> c, const T* bias = nullptr) {
   if (m == 0 || n == 0) return;
   if (k == 0 || alpha == T(0)) return scale(m, n, beta, c);
   // The stride of a dimension of size 1 means nothing: give it the value that BLAS wants.
@@ -146,7 +219,7 @@ void gemm_real(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
   const Scratch b_copy(copy_b ? k * n * static_cast<int64_t>(sizeof(T)) : 0);
   if (copy_a) a = copy_rows(a, m, k, a_copy.as<T>());
   if (copy_b) b = copy_rows(b, k, n, b_copy.as<T>());
-  gemm_rows(m, n, k, alpha, a, b, beta, c.data, c.row_stride);
+  run_product<T>({m, n, k, alpha, a, b, beta, bias, c.data, c.row_stride});
 }
 
 }  // namespace
@@ -154,9 +227,13 @@ void gemm_real(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
 template <class T>
 void gemm_one_thread(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha,
                      const T* a, int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
-  run_task<T>(
-      m, n, k, alpha, transpose_a ? MatrixView<const T>{a, 1, lda} : MatrixView<const T>{a, lda, 1},
-      transpose_b ? MatrixView<const T>{b, 1, ldb} : MatrixView<const T>{b, ldb, 1}, beta, c, ldc);
+  const MatrixView<const T> b_view =
+      transpose_b ? MatrixView<const T>{b, 1, ldb} : MatrixView<const T>{b, ldb, 1};
+  if (m == 1)
+    return gemv<T>(n, k, alpha, b_view.transposed(), a, transpose_a ? lda : 1, beta, c, 1);
+  const MatrixView<const T> a_view =
+      transpose_a ? MatrixView<const T>{a, 1, lda} : MatrixView<const T>{a, lda, 1};
+  run_task<T>({m, n, k, alpha, a_view, b_view, beta, nullptr, c, ldc});
 }
 template void gemm_one_thread<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*,
                                      int64_t, const float*, int64_t, float, float*, int64_t);
@@ -199,24 +276,34 @@ void bgemm(int64_t batch, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<c
 
 template <class T>
 void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, int64_t row_stride) {
-  parallel_for(0, m, std::max<int64_t>(1, 32768 / std::max<int64_t>(n, 1)),
-               [&](int64_t i0, int64_t i1) {
-                 for (int64_t i = i0; i < i1; ++i) {
-                   T* const row = c + i * row_stride;
-                   if (bias_stride == 1) {
-                     for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(row[j] + bias[j]);
-                   } else {
-                     for (int64_t j = 0; j < n; ++j)
-                       row[j] = static_cast<T>(row[j] + bias[j * bias_stride]);
-                   }
-                 }
-               });
+  parallel_for(
+      0, m, std::max<int64_t>(1, 32768 / std::max<int64_t>(n, 1)), [&](int64_t i0, int64_t i1) {
+        if (bias_stride == 1)
+          return IsaLoops<BiasRows<T>, int64_t, int64_t, const T*, T*, int64_t>::at(isa())(
+              i1 - i0, n, bias, c + i0 * row_stride, row_stride);
+        for (int64_t i = i0; i < i1; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            c[i * row_stride + j] = static_cast<T>(c[i * row_stride + j] + bias[j * bias_stride]);
+      });
 }
 
-#define PELLUCID_INSTANTIATE(T)                                                               \
-  template void bgemm<T>(int64_t, int64_t, int64_t, int64_t, T, MatrixView<const T>, int64_t, \
-                         MatrixView<const T>, int64_t, T, MatrixView<T>, int64_t);            \
-  template void add_bias<T>(int64_t, int64_t, const T*, int64_t, T*, int64_t);
+template <class T>
+void gemm_bias(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b,
+               const T* bias, int64_t bias_stride, T* c, int64_t row_stride) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    if (m > 1 && n > 1 && k > 0 && bias_stride == 1)
+      return gemm_real<T>(m, n, k, T(1), a, b, T(0), {c, row_stride, 1}, bias);
+  }
+  gemm<T>(m, n, k, T(1), a, b, T(0), {c, row_stride, 1});
+  add_bias<T>(m, n, bias, bias_stride, c, row_stride);
+}
+
+#define PELLUCID_INSTANTIATE(T)                                                                   \
+  template void bgemm<T>(int64_t, int64_t, int64_t, int64_t, T, MatrixView<const T>, int64_t,     \
+                         MatrixView<const T>, int64_t, T, MatrixView<T>, int64_t);                \
+  template void add_bias<T>(int64_t, int64_t, const T*, int64_t, T*, int64_t);                    \
+  template void gemm_bias<T>(int64_t, int64_t, int64_t, MatrixView<const T>, MatrixView<const T>, \
+                             const T*, int64_t, T*, int64_t);
 PELLUCID_INSTANTIATE(float)
 PELLUCID_INSTANTIATE(double)
 PELLUCID_INSTANTIATE(Half)

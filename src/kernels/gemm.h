@@ -48,6 +48,11 @@ void bgemm(int64_t batch, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<c
 template <class T>
 void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, int64_t row_stride);
 
+/// A linear layer, C = A B + bias, in one pass: the same bits as gemm and then add_bias.
+template <class T>
+void gemm_bias(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b,
+               const T* bias, int64_t bias_stride, T* c, int64_t row_stride);
+
 /// The sum of x[i] y[i], in a fixed order.
 template <class T> T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride);
 

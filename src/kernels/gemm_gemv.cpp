@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/isa.h"
+#include "kernels/lane_halves.h"
 #include "pellucid/dtype.h"
 
 namespace pellucid::kernels {
@@ -16,20 +17,72 @@ constexpr int64_t kPart = 8192;       // elements of a dot product that one chun
 constexpr int64_t kParallel = 32768;  // matrix elements from which a second thread pays
 constexpr int kLanes = 64;
 
+// How far ahead of its use a matrix is asked for: 4 kB, over the end of a page, where the processor
+// itself stops looking ahead.
+template <class T> constexpr int64_t kAhead = static_cast<int64_t>(4096 / sizeof(T));
+
+/// Asks for the next kLanes elements at `p`, which may lie past the end of the matrix.
+template <class T> [[gnu::always_inline]] inline void prefetch(const T* p) {
+#pragma GCC unroll 8
+  for (size_t line = 0; line < kLanes * sizeof(T); line += 64)
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + line);
+}
+
+/// sum[l] = the sum of a[i] b[i] over i that are l modulo kLanes.
+template <class T>
+[[gnu::always_inline]] inline void sum_products(const T* a, const T* b, int64_t n, T* sum) {
+  for (int l = 0; l < kLanes; ++l) sum[l] = T(0);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    prefetch(a + i + kAhead<T>);
+    for (int l = 0; l < kLanes; ++l) sum[l] += a[i + l] * b[i + l];
+  }
+  for (int l = 0; i < n; ++i, ++l) sum[l] += a[i] * b[i];
+}
+
 /// *out = sum of a[i] b[i].
 template <class T> struct DotLoop {
   template <Isa level>
   [[gnu::always_inline]] static void run(const T* a, const T* b, int64_t n, T* out) {
-    T sum[kLanes] = {};
-    int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) sum[l] += a[i + l] * b[i + l];
-    for (int l = 0; i < n; ++i, ++l) sum[l] += a[i] * b[i];
-    for (int width = kLanes / 2; width > 0; width /= 2)
-      for (int l = 0; l < width; ++l) sum[l] += sum[l + width];
-    *out = sum[0];
+    T sum[kLanes];
+    sum_products(a, b, n, sum);
+    *out = sum_halves<kLanes / 2>(sum);
   }
 };
+
+template <class T> [[gnu::always_inline]] inline void store(T alpha, T sum, T beta, T* y) {
+  *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
+}
+
+/// y[i] = alpha (row i of a) x + beta y[i], with the bits of DotLoop. The last lanes of many rows
+/// are added up together: one row alone would wait for each step, which short rows feel.
+template <class T> struct RowsLoop {
+  static constexpr int kRows = 16, kLast = 16;
+
+  template <int Width> [[gnu::always_inline]] static void add_halves(T (*last)[kLast]) {
+    for (int r = 0; r < kRows; ++r)
+      for (int l = 0; l < Width; ++l) last[r][l] += last[r][l + Width];
+    if constexpr (Width > 1) add_halves<Width / 2>(last);
+  }
+
+  template <Isa level>
+  [[gnu::always_inline]] static void run(int64_t rows, const T* a, int64_t lda, const T* x,
+                                         int64_t k, T alpha, T beta, T* y, int64_t y_stride) {
+    T last[kRows][kLast] = {};
+    for (int64_t i = 0; i < rows; i += kRows) {
+      const int64_t count = std::min<int64_t>(kRows, rows - i);
+      for (int64_t r = 0; r < count; ++r) {
+        T sum[kLanes];
+        sum_products(a + (i + r) * lda, x, k, sum);
+        for (int l = 0; l < 32; ++l) sum[l] += sum[l + 32];
+        for (int l = 0; l < kLast; ++l) last[r][l] = sum[l] + sum[l + kLast];
+      }
+      add_halves<kLast / 2>(last);
+      for (int64_t r = 0; r < count; ++r) store(alpha, last[r][0], beta, y + (i + r) * y_stride);
+    }
+  }
+};
+static_assert(kLanes == 64);
 
 /// y[i] += sum over 4 columns of x[c] columns[c][i]; missing columns come with x = 0 and a valid
 /// pointer.
@@ -37,12 +90,19 @@ template <class T> struct AxpyLoop {
   template <Isa level>
   [[gnu::always_inline]] static void run(const T* a, int64_t stride, const T* x, int64_t columns,
                                          T* y, int64_t n) {
+    const int64_t far = std::max<int64_t>(4, kAhead<T> / n);  // columns
     int64_t c = 0;
     for (; c + 4 <= columns; c += 4) {
       const T *a0 = a + c * stride, *a1 = a0 + stride, *a2 = a1 + stride, *a3 = a2 + stride;
       const T x0 = x[c], x1 = x[c + 1], x2 = x[c + 2], x3 = x[c + 3];
+      int64_t i = 0;
+      for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t next = far; next < far + 4; ++next) prefetch(a0 + next * stride + i);
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) y[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3);
+        for (int64_t l = i; l < i + kLanes; ++l)
+          y[l] += (a0[l] * x0 + a1[l] * x1) + (a2[l] * x2 + a3[l] * x3);
+      }
+      for (; i < n; ++i) y[i] += (a0[i] * x0 + a1[i] * x1) + (a2[i] * x2 + a3[i] * x3);
     }
     for (; c < columns; ++c) {
       const T *a0 = a + c * stride, x0 = x[c];
@@ -70,10 +130,6 @@ template <class T> T dot_contiguous(const T* a, const T* b, int64_t n) {
   return sum;
 }
 
-template <class T> void store(T alpha, T sum, T beta, T* y) {
-  *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
-}
-
 /// Rows in memory: a dot product each.
 template <class T>
 void gemv_rows(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* x, T beta, T* y,
@@ -83,13 +139,11 @@ void gemv_rows(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* 
       store(alpha, dot_contiguous(a + i * lda, x, k), beta, y + i * y_stride);
     return;
   }
-  const auto loop = IsaLoops<DotLoop<T>, const T*, const T*, int64_t, T*>::at(isa());
+  const auto loop =
+      IsaLoops<RowsLoop<T>, int64_t, const T*, int64_t, const T*, int64_t, T, T, T*, int64_t>::at(
+          isa());
   parallel_for(0, m, std::max<int64_t>(1, kParallel / k), [&](int64_t i0, int64_t i1) {
-    for (int64_t i = i0; i < i1; ++i) {
-      T sum;
-      loop(a + i * lda, x, k, &sum);
-      store(alpha, sum, beta, y + i * y_stride);
-    }
+    loop(i1 - i0, a + i0 * lda, lda, x, k, alpha, beta, y + i0 * y_stride, y_stride);
   });
 }
 
@@ -97,23 +151,26 @@ void gemv_rows(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* 
 template <class T>
 void gemv_columns(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* x, T beta, T* y,
                   int64_t y_stride) {
-  constexpr int64_t kRows =
-      2048;  // of y: they stay in L1, and are enough to hide the change of column
+  // Of y at most: they stay in L1, and are enough to hide the change of column.
+  constexpr int64_t kRows = 2048;
   const auto loop =
       IsaLoops<AxpyLoop<T>, const T*, int64_t, const T*, int64_t, T*, int64_t>::at(isa());
-  const int64_t blocks = (m + kRows - 1) / kRows;
+  const auto round_up = [](int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; };
+  const int64_t least_blocks = (m + kRows - 1) / kRows;
+  const int64_t block = round_up((m + least_blocks - 1) / least_blocks, 64);  // of equal size
+  const int64_t blocks = (m + block - 1) / block;
   // Enough parts for 8 threads, but each of at least 16384 elements; a multiple of the 4 columns at
   // a time.
-  const int64_t least = std::max<int64_t>(64, 16384 / std::min(m, kRows));
+  const int64_t least = std::max<int64_t>(64, 16384 / std::min(m, block));
   const int64_t wanted = std::max<int64_t>(1, 8 / blocks);
-  const int64_t part = std::max(least, (k + wanted - 1) / wanted) / 4 * 4;
+  const int64_t part = round_up(std::max(least, (k + wanted - 1) / wanted), 4);
   const int64_t parts = (k + part - 1) / part;
   const Scratch sums(parts * m * static_cast<int64_t>(sizeof(T)));
-  const int64_t grain = std::max<int64_t>(1, kParallel / (part * std::min(m, kRows)));
+  const int64_t grain = std::max<int64_t>(1, kParallel / (part * std::min(m, block)));
   parallel_for(0, blocks * parts, grain, [&](int64_t t0, int64_t t1) {
     for (int64_t t = t0; t < t1; ++t) {
-      const int64_t row = t / parts * kRows, column = t % parts * part;
-      const int64_t rows = std::min(kRows, m - row);
+      const int64_t row = t / parts * block, column = t % parts * part;
+      const int64_t rows = std::min(block, m - row);
       T* const sum = sums.as<T>() + t % parts * m + row;
       std::fill_n(sum, rows, T(0));
       loop(a + column * lda + row, lda, x + column, std::min(part, k - column), sum, rows);

@@ -2,6 +2,8 @@
 // and B stream past. Packing and the loops around them are in gemm_tile.h.
 #include <immintrin.h>
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm_tile.h"
@@ -14,6 +16,9 @@ namespace {
 // Where A is in rows, three rows share one pointer, so that a tile of 14 needs 5 of them.
 constexpr int kRowsPerPointer = 3;
 constexpr int pointer_count(int rows) { return (rows + kRowsPerPointer - 1) / kRowsPerPointer; }
+
+// g++ 12 takes the "undefined" operand of its own unpack intrinsics for an uninitialised variable.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
 namespace v4 {
 #define PELLUCID_V4 [[gnu::target("arch=x86-64-v4"), gnu::always_inline]] inline
@@ -55,39 +60,105 @@ template <class T, int Rows, int Vectors, bool InRows>
   const T alpha = m.alpha, beta = m.beta;
   const int last = m.columns - (Vectors - 1) * lanes;  // valid columns of the last vector
   T* out = m.out;
-  for (int r = 0; r < Rows; ++r)
-    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(out + r * row_stride + v * lanes, 1);
   const T* a[pointer_count(Rows)];
   for (int i = 0; i < pointer_count(Rows); ++i) a[i] = m.a + i * kRowsPerPointer * row;
-  for (int64_t p = 0; p < depth; ++p) {
-    decltype(splat(T())) y[Vectors];
+  // The rows of C are asked for one at a time: all at once they would keep the loads of A waiting.
+  // A short product does without: it would lose more to the ends of these loops.
+  const T* ahead = out;
+  const int64_t share = depth / Rows;
+  int64_t p = 0;
+#pragma GCC unroll 1
+  for (int part = depth < 128 ? Rows - 1 : 0; part < Rows; ++part) {
+    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(ahead + v * lanes, 1);
+    ahead += row_stride;
+    const int64_t end = part + 1 < Rows ? p + share : depth;
+#pragma GCC unroll 1
+    for (; p < end; ++p) {
+      decltype(splat(T())) y[Vectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < Vectors; ++v) y[v] = load(b + v * lanes);
+      for (int v = 0; v < Vectors; ++v) y[v] = load(b + v * lanes);
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r) {
-      const auto x = splat(InRows ? a[r / kRowsPerPointer][r % kRowsPerPointer * row] : a[0][r]);
+      for (int r = 0; r < Rows; ++r) {
+        const auto x = splat(InRows ? a[r / kRowsPerPointer][r % kRowsPerPointer * row] : a[0][r]);
 #pragma GCC unroll 2
-      for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, y[v], sum[r][v]);
-    }
-    b += b_step;
-    if constexpr (InRows) {
-      for (int i = 0; i < pointer_count(Rows); ++i) ++a[i];
-    } else {
-      a[0] += step;
+        for (int v = 0; v < Vectors; ++v) sum[r][v] = fma(x, y[v], sum[r][v]);
+      }
+      b += b_step;
+      if constexpr (InRows) {
+        for (int i = 0; i < pointer_count(Rows); ++i) ++a[i];
+      } else {
+        __builtin_prefetch(a[0] + 16 * Rows);  // packed A comes from L2
+        a[0] += step;
+      }
     }
   }
+  // Hides that the rows' addresses could be computed before the loop: g++ 12 would do so, and give
+  // them vector registers that the sums need.
+  __asm__("" : "+r"(out));
   const auto scale = splat(alpha), keep = splat(beta);
+  decltype(splat(T())) add[Vectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < Vectors; ++v)
+    add[v] = m.bias == nullptr ? splat(T(-0.0))  // changes nothing, not even -0
+             : v + 1 < Vectors ? load(m.bias + v * lanes)
+                               : load(m.bias + v * lanes, last);
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r, out += row_stride) {
     if constexpr (Vectors == 2) {
       auto x = mul(scale, sum[r][0]);
       if (beta != T(0)) x = fma(keep, load(out), x);
-      store(out, x);
+      store(out, x + add[0]);
     }
     T* const tail = out + (Vectors - 1) * lanes;
     auto x = mul(scale, sum[r][Vectors - 1]);
     if (beta != T(0)) x = fma(keep, load(tail, last), x);
-    store(tail, x, last);
+    store(tail, x + add[Vectors - 1], last);
+  }
+}
+
+/// Blocks of 16 x 16: inserted 128 bits at a time, so that only the transposition of 4 x 4 within
+/// them is left to the one port that shuffles.
+[[gnu::target("arch=x86-64-v4")]] void transpose(const float* in, int64_t stride, int64_t count,
+                                                 int64_t depth, float* out, int64_t step) {
+  const float* row[16];  // those that are missing: the last one again
+  for (int64_t r = 0; r < 16; ++r) row[r] = in + (r < count ? r : count - 1) * stride;
+  int64_t p = 0;
+  for (; p + 16 <= depth; p += 16)
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g, out += 4 * step) {
+      __m512 x[4];
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        x[i] = _mm512_castps128_ps512(_mm_loadu_ps(row[i] + p + 4 * g));
+        x[i] = _mm512_insertf32x4(x[i], _mm_loadu_ps(row[i + 4] + p + 4 * g), 1);
+        x[i] = _mm512_insertf32x4(x[i], _mm_loadu_ps(row[i + 8] + p + 4 * g), 2);
+        x[i] = _mm512_insertf32x4(x[i], _mm_loadu_ps(row[i + 12] + p + 4 * g), 3);
+      }
+      const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(x[0], x[1])),
+                    b = _mm512_castps_pd(_mm512_unpackhi_ps(x[0], x[1])),
+                    c = _mm512_castps_pd(_mm512_unpacklo_ps(x[2], x[3])),
+                    d = _mm512_castps_pd(_mm512_unpackhi_ps(x[2], x[3]));
+      store(out, _mm512_castpd_ps(_mm512_unpacklo_pd(a, c)));
+      store(out + step, _mm512_castpd_ps(_mm512_unpackhi_pd(a, c)));
+      store(out + 2 * step, _mm512_castpd_ps(_mm512_unpacklo_pd(b, d)));
+      store(out + 3 * step, _mm512_castpd_ps(_mm512_unpackhi_pd(b, d)));
+    }
+  for (; p < depth; ++p, out += step)
+    for (int64_t c = 0; c < count; ++c) out[c] = row[c][p];
+}
+
+template <class T>
+[[gnu::target("arch=x86-64-v4")]] void copy(const T* in, int64_t stride, int64_t count,
+                                            int64_t depth, T* out, int64_t step) {
+  constexpr int lanes = 64 / sizeof(T);
+  const int first = static_cast<int>(count < lanes ? count : lanes);
+  const int second = static_cast<int>(count) - first;
+  for (int64_t p = 0; p < depth; ++p, in += stride, out += step) {
+    __builtin_prefetch(in + 16 * stride);
+    store(out, load(in, first), first);
+    if (second == 0) continue;
+    __builtin_prefetch(in + 16 * stride + lanes);
+    store(out + lanes, load(in + lanes, second), second);
   }
 }
 #undef PELLUCID_V4
@@ -137,6 +208,9 @@ template <class T, int Rows, int Vectors, bool InRows>
   }
   const auto scale = splat(m.alpha), keep = splat(m.beta);
   T* out = m.out;
+  T bias[Vectors * lanes] = {};
+  if (m.bias != nullptr)
+    for (int c = 0; c < m.columns; ++c) bias[c] = m.bias[c];
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r, out += m.row_stride) {
     T spill[Vectors * lanes] = {};
@@ -148,10 +222,25 @@ template <class T, int Rows, int Vectors, bool InRows>
     for (int v = 0; v < Vectors; ++v) {
       auto x = mul(scale, sum[r][v]);
       if (m.beta != T(0)) x = fma(keep, load(to + v * lanes), x);
+      if (m.bias != nullptr) x = x + load(bias + v * lanes);
       store(to + v * lanes, x);
     }
     if (!full)
       for (int c = 0; c < m.columns; ++c) out[c] = spill[c];
+  }
+}
+
+template <class T>
+[[gnu::target("arch=x86-64-v3")]] void copy(const T* in, int64_t stride, int64_t count,
+                                            int64_t depth, T* out, int64_t step) {
+  constexpr int lanes = 32 / sizeof(T);
+  for (int64_t p = 0; p < depth; ++p, in += stride, out += step) {
+    if (count == 2 * lanes) {
+      store(out, load(in));
+      store(out + lanes, load(in + lanes));
+    } else {
+      for (int64_t c = 0; c < count; ++c) out[c] = in[c];
+    }
   }
 }
 #undef PELLUCID_V3
@@ -175,6 +264,7 @@ template <class T, int Rows, int Vectors, bool InRows> void kernel(const Micro<T
     for (int c = 0; c < m.columns; ++c) {
       T& to = m.out[r * m.row_stride + c];
       to = m.beta == T(0) ? m.alpha * sum[r][c] : m.alpha * sum[r][c] + m.beta * to;
+      if (m.bias != nullptr) to += m.bias[c];
     }
 }
 
@@ -182,6 +272,11 @@ template <class T>
 void transpose(const T* in, int64_t stride, int64_t count, int64_t depth, T* out, int64_t step) {
   for (int64_t c = 0; c < count; ++c)
     for (int64_t p = 0; p < depth; ++p) out[p * step + c] = in[c * stride + p];
+}
+
+template <class T>
+void copy(const T* in, int64_t stride, int64_t count, int64_t depth, T* out, int64_t step) {
+  for (int64_t p = 0; p < depth; ++p) std::copy_n(in + p * stride, count, out + p * step);
 }
 }  // namespace baseline
 
@@ -230,12 +325,19 @@ PELLUCID_TRANSPOSE(v3, "arch=x86-64-v3", 32)
 
 #ifndef PELLUCID_ONE_ISA
 template <class T, int... R> Tile<T> tile_v4(std::integer_sequence<int, R...>) {
+  const auto transpose = [] {
+    if constexpr (std::is_same_v<T, float>)
+      return v4::transpose;
+    else
+      return transpose_v4<T>;
+  }();
   return {
       14,
       128 / sizeof(T),
       {{{nullptr, v4::kernel<T, R + 1, 2, false>...}, {nullptr, v4::kernel<T, R + 1, 1, false>...}},
        {{nullptr, v4::kernel<T, R + 1, 2, true>...}, {nullptr, v4::kernel<T, R + 1, 1, true>...}}},
-      transpose_v4<T>};
+      transpose,
+      v4::copy<T>};
 }
 template <class T, int... R> Tile<T> tile_v3(std::integer_sequence<int, R...>) {
   return {
@@ -243,7 +345,8 @@ template <class T, int... R> Tile<T> tile_v3(std::integer_sequence<int, R...>) {
       64 / sizeof(T),
       {{{nullptr, v3::kernel<T, R + 1, 2, false>...}, {nullptr, v3::kernel<T, R + 1, 1, false>...}},
        {{nullptr, v3::kernel<T, R + 1, 2, true>...}, {nullptr, v3::kernel<T, R + 1, 1, true>...}}},
-      transpose_v3<T>};
+      transpose_v3<T>,
+      v3::copy<T>};
 }
 #endif
 template <class T, int... R> Tile<T> tile_baseline(std::integer_sequence<int, R...>) {
@@ -252,7 +355,8 @@ template <class T, int... R> Tile<T> tile_baseline(std::integer_sequence<int, R.
           32 / sizeof(T),
           {{{nullptr, kernel<T, R + 1, 2, false>...}, {nullptr, kernel<T, R + 1, 1, false>...}},
            {{nullptr, kernel<T, R + 1, 2, true>...}, {nullptr, kernel<T, R + 1, 1, true>...}}},
-          baseline::transpose<T>};
+          baseline::transpose<T>,
+          baseline::copy<T>};
 }
 
 template <class T> const Tile<T>& tile_of(Isa level) {

@@ -301,11 +301,10 @@ void run_linear(Call& c) {
                                             x.raw_strides().back()};
     const kernels::MatrixView<const T> columns{w.raw<T>(), w.raw_strides().back(),
                                                w.dim() == 2 ? w.raw_strides()[0] : 1};
-    kernels::gemm<T>(m, n, k, T(1), rows, columns, T(0), {out, n, 1});
-    if (!c.has_in(2)) return;
+    if (!c.has_in(2)) return kernels::gemm<T>(m, n, k, T(1), rows, columns, T(0), {out, n, 1});
     const Tensor& bias = c.in(2);
-    kernels::add_bias<T>(m, n, bias.raw<T>(), bias.numel() == 1 ? 0 : bias.raw_strides()[0], out,
-                         n);
+    kernels::gemm_bias<T>(m, n, k, rows, columns, bias.raw<T>(),
+                          bias.numel() == 1 ? 0 : bias.raw_strides()[0], out, n);
   });
 }
 

@@ -138,6 +138,9 @@ std::vector<ConvShape> shapes() {
       {.N = 1, .C = 5, .H = 4, .W = 4, .O = 3, .KH = 1, .KW = 1},
       {.N = 2, .C = 96, .H = 3, .W = 3, .O = 320, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
       {.N = 17, .C = 4, .H = 4, .W = 4, .O = 4, .KH = 2, .KW = 2},
+      // Weights' gradients that are cut by output channels.
+      {.N = 1, .C = 9, .H = 7, .W = 6, .O = 64, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
+      {.N = 3, .C = 512, .H = 2, .W = 2, .O = 256, .KH = 1, .KW = 1},
   };
   std::mt19937 g(7);
   const auto pick = [&](int64_t from, int64_t to) {

@@ -177,6 +177,40 @@ TEST_CASE("gemm: large products are right, and the same for 1, 2 and 4 threads")
     }
 }
 
+TEST_CASE("gemm: products that are cut by threads have the same bits for 1, 2 and 4") {
+  check<float>(1400, 1450, 20, Layout::Rows, Layout::Rows, Layout::Rows, 1, 0, 1e-6);
+  check<float>(1401, 1435, 33, Layout::Columns, Layout::Rows, Layout::PaddedRows, 1, 1, 1e-6);
+  check<float>(790, 2550, 70, Layout::Rows, Layout::Columns, Layout::Rows, 0.5f, 0, 1e-6);
+  for (const int64_t m : {28, 43, 60, 192})
+    check<float>(m, 100, 2050, Layout::Rows, Layout::Columns, Layout::Rows, 1, 0, 1e-6);
+  check<double>(97, 203, 515, Layout::Rows, Layout::Rows, Layout::Rows, 1, -0.5f, 1e-14);
+}
+
+TEST_CASE_TEMPLATE("gemm: a linear layer has the bits of the product and then the bias", T, float,
+                   double, Half, int32_t) {
+  const int64_t sizes[][3] = {{5, 7, 9},       {1, 40, 30},   {40, 1, 30},    {3, 4, 0},
+                              {60, 100, 2100}, {130, 90, 70}, {64, 300, 100}, {0, 3, 2}};
+  for (const pellucid::Isa level : pellucid::available_isas()) {
+    const pellucid::IsaGuard guard(level);
+    for (const auto& [m, n, k] : sizes)
+      for (const int64_t stride : {0, 1, 2}) {
+        INFO("m ", m, " n ", n, " k ", k, " stride ", stride);
+        const Matrix<T> a(m, k, Layout::Rows, 1), b(k, n, Layout::Columns, 2),
+            bias(2, n + 1, Layout::Rows, 3);
+        Matrix<T> c(m, n, Layout::PaddedRows, 4), expected = c;
+        gemm_bias<T>(m, n, k, a.read(), b.read(), bias.data.data(), stride, c.data.data(),
+                     c.row_stride);
+        gemm<T>(m, n, k, T(1), a.read(), b.read(), T(0), expected.view());
+        add_bias<T>(m, n, bias.data.data(), stride, expected.data.data(), expected.row_stride);
+        bool same = true;
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            same &= static_cast<double>(c.at(i, j)) == static_cast<double>(expected.at(i, j));
+        CHECK(same);
+      }
+  }
+}
+
 TEST_CASE("gemm: matrix times vector, rows and columns, short and long") {
   const int64_t sizes[][2] = {{1, 70000}, {3, 70000},  {1000, 37},
                               {37, 1000}, {2500, 300}, {70, 4000}};
