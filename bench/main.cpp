@@ -14,6 +14,7 @@ Cases all_cases() {
   add_memory_cases(cases);
   add_contraction_cases(cases);
   add_record_cases(cases);
+  add_training_cases(cases);
   return cases;
 }
 
@@ -25,7 +26,14 @@ int main(int argc, char** argv) {
   for (const Case& c : all_cases()) {
     benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) {
       const Work work = c.make();
-      for (auto _ : state) work.once();
+      for (auto _ : state) {
+        if (work.before) {
+          state.PauseTiming();
+          work.before();
+          state.ResumeTiming();
+        }
+        work.once();
+      }
       state.SetItemsProcessed(state.iterations() * work.steps);
     })->UseRealTime();
   }

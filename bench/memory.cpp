@@ -44,7 +44,23 @@ template <class F> void each_thread(F f) {
 
 Tensor image() { return randn({kRows, kColumns}); }
 
+// 512 MiB, more than caches hold: what decoding does with a model's weights.
+Work large_read() {
+  constexpr int64_t kImages = 32;
+  const Tensor a = zeros({kImages, kRows, kColumns});
+  auto sink = std::make_shared<float>();
+  return {.once = [=] {
+    for (int64_t image = 0; image < kImages; ++image)
+      each_thread([&](int64_t i, int64_t n) {
+        const float total = sum_loop(a.raw<float>() + image * kCount + i, n);
+#pragma omp atomic
+        *sink += total;
+      });
+  }};
+}
+
 void add_loops(Cases& cases) {
+  cases.push_back({"plain/read_512MiB", large_read});
   cases.push_back({"plain/copy", [] {
                      const Tensor a = image(), out = empty_like(a);
                      return Work{.once = [=] {

@@ -3,7 +3,8 @@
 //   open NAME             -> makes the case and runs it once; "ok"
 //   write NAME<TAB>FOLDER -> writes its inputs and results into FOLDER (call_file.h); "ok"
 //   run NAME<TAB>N        -> runs it N times; nanoseconds for all
-//   close                 -> drops all that is open; "ok"
+//   memory NAME           -> runs it twice; the most bytes of its tensors at any moment of the
+//   second close                 -> drops all that is open; "ok"
 // An error is a line that begins with "error: ".
 #include <algorithm>
 #include <chrono>
@@ -32,7 +33,33 @@ void write_case(const Work& work, const std::string& folder) {
   PELLUCID_CHECK(w.finish(), IoError, "the case could not be written into {}.", folder);
 }
 
-using Open = std::map<std::string, Work>;
+struct Opened {
+  Work work;
+  int64_t allocated_before;  ///< bytes that lived when the case was opened
+};
+using Open = std::map<std::string, Opened>;
+
+int64_t nanoseconds_of(const Work& work, int64_t count) {
+  using Clock = std::chrono::steady_clock;
+  std::chrono::nanoseconds total{0};
+  const auto begun = Clock::now();
+  for (int64_t i = 0; i < count; ++i) {
+    if (work.before) work.before();
+    const auto started = work.before ? Clock::now() : begun;
+    work.once();
+    if (work.before) total += Clock::now() - started;
+  }
+  return (work.before ? total : std::chrono::nanoseconds(Clock::now() - begun)).count();
+}
+
+/// What was made for the other side does not count.
+int64_t peak_bytes(Opened& opened) {
+  opened.work.inputs.clear();
+  opened.work.once();
+  reset_peak_memory_stats();
+  opened.work.once();
+  return memory_stats().peak - opened.allocated_before;
+}
 
 std::string answer(const std::string& request, const Cases& cases, Open& open) {
   const size_t space = std::min(request.find(' '), request.size()),
@@ -53,22 +80,22 @@ std::string answer(const std::string& request, const Cases& cases, Open& open) {
     const auto found =
         std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == name; });
     PELLUCID_CHECK(found != cases.end(), ValueError, "there is no case '{}'.", name);
-    open[name] = found->make();
-    open[name].once();
+    const int64_t allocated = memory_stats().allocated;
+    Opened& opened = open[name] = {found->make(), allocated};
+    if (opened.work.before) opened.work.before();
+    opened.work.once();
     return "ok";
   }
   const auto found = open.find(name);
-  PELLUCID_CHECK((verb == "run" || verb == "write") && found != open.end(), ValueError,
-                 "'{}' cannot be done.", request);
-  const Work& work = found->second;
+  PELLUCID_CHECK((verb == "run" || verb == "write" || verb == "memory") && found != open.end(),
+                 ValueError, "'{}' cannot be done.", request);
+  if (verb == "memory") return std::to_string(peak_bytes(found->second));
+  const Work& work = found->second.work;
   if (verb == "write") {
     write_case(work, last);
     return "ok";
   }
-  const int64_t count = std::stoll(last);
-  const auto begun = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < count; ++i) work.once();
-  return std::to_string(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count());
+  return std::to_string(nanoseconds_of(work, std::stoll(last)));
 }
 
 }  // namespace

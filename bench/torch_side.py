@@ -1,7 +1,8 @@
 """PyTorch's side of bench/run: opens the cases that bench_core wrote, checks that results agree, and runs them.
 
 Requests and answers are lines of JSON on stdin and stdout: {"open": name, "folder": path} -> {"ok": true} or
-{"error": text}; {"run": count} -> {"ns": …}; {"close": true} -> {"ok": true}.
+{"error": text}; {"run": count} -> {"ns": …}; {"memory": true} -> {"bytes": …}; {"close": true} -> {"ok": true}.
+With --compile, models run under torch.compile.
 PyTorch at its best: its own number of threads, inference mode, outputs reused through out= where it has that.
 """
 import json, pathlib, re, sys, time, warnings
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "parity"))
 import compare  # noqa: E402
+import torch_training  # noqa: E402
 from torch_names import NO_COUNTERPART, candidates  # noqa: E402
 
 STEPS = 1000
@@ -207,6 +209,23 @@ def hand_written(name, inputs):
     raise Skip("measured on our side alone")
 
 
+def nanoseconds_of(work, count):
+    """The time of `count` runs; what a case does before each of them is not part of it."""
+    before = getattr(work, "before", None)
+    if not before:
+        begun = time.perf_counter_ns()
+        for _ in range(count):
+            work()
+        return time.perf_counter_ns() - begun
+    total = 0
+    for _ in range(count):
+        before()
+        begun = time.perf_counter_ns()
+        work()
+        total += time.perf_counter_ns() - begun
+    return total
+
+
 class Side:
     def __init__(self):
         self.work = None
@@ -220,6 +239,11 @@ class Side:
             if name.startswith(("record/", "record_backward/")):
                 self.work = (record_work if name.startswith("record/") else backward_work)(reader, call, ours)
                 return
+            if name.startswith(torch_training.FAMILIES):
+                inputs = [reader.tensor(t["tensor"]) for t in call["inputs"]]
+                self.work = torch_training.make(name, inputs, "--compile" in sys.argv)
+                agree(ours, self.work.results(), 1e-3)
+                return
             self.work = hand_written(name, [reader.tensor(t["tensor"]).clone() for t in call["inputs"]])
             agree(ours, [t.detach() for t in self.work()], 1e-3 if trains(name) else 0)
 
@@ -230,11 +254,9 @@ class Side:
             return {"ok": True}
         if "run" in request:
             with torch.inference_mode(not self.trains):
-                work = self.work
-                begun = time.perf_counter_ns()
-                for _ in range(request["run"]):
-                    work()
-                return {"ns": time.perf_counter_ns() - begun}
+                return {"ns": nanoseconds_of(self.work, request["run"])}
+        if "memory" in request:
+            return {"bytes": self.work.peak()}
         if "facts" in request:
             return {"version": torch.__version__, "threads": torch.get_num_threads()}
         self.work = None

@@ -21,6 +21,13 @@ int64_t line_count(const BatchNorm& b) {
   return pixels(b) ? b.batch * b.spatial : b.batch * b.channels;
 }
 
+/// Calls f(line, count) for blocks of lines that a task takes at once: lines are often as short as
+/// 64 values, too short to choose the ISA for each.
+template <class F> void for_blocks(int64_t begin, int64_t end, int64_t n, const F& f) {
+  const int64_t step = lines_per_task(n);
+  for (int64_t line = begin; line < end; line += step) f(line, std::min(step, end - line));
+}
+
 /// Per channel: y = x scale + shift.
 template <class T> struct Affine {
   Affine(const BatchNorm& b, const T* mean, const T* rstd)
@@ -98,6 +105,38 @@ std::vector<T> all_line_sums(DType type, const void* x, const void* dy, int64_t 
   return sums;
 }
 
+/// Adds dy and dy (x - mean) of `count` pixels to the channels' sums, [2, channels]. Some channels
+/// at a time, whose sums stay in registers.
+template <class T>
+[[gnu::always_inline]] inline void add_pixels(const T* x, const T* dy, const T* mean, int64_t count,
+                                              int64_t channels, T* total) {
+  constexpr int64_t kTile = 256 / sizeof(T);
+  int64_t c = 0;
+  for (; c + kTile <= channels; c += kTile) {
+    T sum[kTile], product[kTile];
+    std::copy_n(total + c, kTile, sum);
+    std::copy_n(total + channels + c, kTile, product);
+    for (int64_t i = 0; i < count; ++i) {
+      const T *v = x + i * channels + c, *g = dy + i * channels + c;
+#pragma omp simd
+      for (int64_t l = 0; l < kTile; ++l) {
+        sum[l] += g[l];
+        product[l] += g[l] * (v[l] - mean[c + l]);
+      }
+    }
+    std::copy_n(sum, kTile, total + c);
+    std::copy_n(product, kTile, total + channels + c);
+  }
+  for (int64_t i = 0; c < channels && i < count; ++i) {
+    const T *v = x + i * channels, *g = dy + i * channels;
+#pragma omp simd
+    for (int64_t l = c; l < channels; ++l) {
+      total[l] += g[l];
+      total[channels + l] += g[l] * (v[l] - mean[l]);
+    }
+  }
+}
+
 /// Sums of dy and dy (x - mean) per channel, [2, channels].
 template <class T> std::vector<T> channel_sums(const BatchNorm& b, const void* dy, const T* mean) {
   const int64_t channels = b.channels, n = line_length(b), lines = line_count(b);
@@ -111,21 +150,16 @@ template <class T> std::vector<T> channel_sums(const BatchNorm& b, const void* d
             sum_lanes<T>(b.batch, [&](int64_t i) { return sums[k * lines + i * channels + c]; });
     return result;
   }
-  ColumnSums<T> sums(lines, 2 * channels, lines_per_task(n));
+  const int64_t block = lines_per_task(n);
+  ColumnSums<T> sums(lines, 2 * channels, block);
   parallel_chunks(sums.parts(), [&](int64_t part) {
-    const RowBuffer<T> buffer(b.type, n, 2);
-    T *total = sums.of(part), *product = total + channels;
-    for (int64_t line = sums.begin(part); line < sums.end(part); ++line) {
-      const T* x = read_row<T>(b.type, b.x, line * n, n, buffer.run(0));
-      const T* g = read_row<T>(b.type, dy, line * n, n, buffer.run(1));
-      at_isa([=](auto) {
-#pragma omp simd
-        for (int64_t c = 0; c < channels; ++c) {
-          total[c] += g[c];
-          product[c] += g[c] * (x[c] - mean[c]);
-        }
-      });
-    }
+    const RowBuffer<T> buffer(b.type, block * n, 2);
+    T* const total = sums.of(part);
+    for_blocks(sums.begin(part), sums.end(part), n, [&](int64_t line, int64_t count) {
+      const T* x = read_row<T>(b.type, b.x, line * n, count * n, buffer.run(0));
+      const T* g = read_row<T>(b.type, dy, line * n, count * n, buffer.run(1));
+      at_isa([=](auto) { add_pixels(x, g, mean, count, channels, total); });
+    });
   });
   if (lines > 0) std::copy_n(sums.total(), 2 * channels, result.data());
   return result;
@@ -137,16 +171,19 @@ void apply_batch_norm(const BatchNorm& b, const T* mean, const T* rstd, void* y)
   const int64_t n = line_length(b);
   const bool pixel = pixels(b);
   parallel_for(0, line_count(b), lines_per_task(n), [&](int64_t begin, int64_t end) {
-    const RowBuffer<T> buffer(b.type, n, 2);
-    for (int64_t line = begin; line < end; ++line) {
-      const T* x = read_row<T>(b.type, b.x, line * n, n, buffer.run(0));
+    const RowBuffer<T> buffer(b.type, lines_per_task(n) * n, 2);
+    for_blocks(begin, end, n, [&](int64_t line, int64_t count) {
+      const T* x = read_row<T>(b.type, b.x, line * n, count * n, buffer.run(0));
       T* out = open_row<T>(b.type, y, line * n, buffer.run(1));
-      const int64_t c = pixel ? 0 : line % b.channels;
-      at_isa([=, &affine](auto) {
-        scale_line(x, affine.scale.data() + c, affine.shift.data() + c, out, n, pixel);
+      at_isa([=, &affine, channels = b.channels](auto) {
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t c = pixel ? 0 : (line + i) % channels;
+          scale_line(x + i * n, affine.scale.data() + c, affine.shift.data() + c, out + i * n, n,
+                     pixel);
+        }
       });
-      write_row<T>(b.type, y, line * n, n, out);
-    }
+      write_row<T>(b.type, y, line * n, count * n, out);
+    });
   });
 }
 
@@ -173,18 +210,20 @@ void batch_norm_gradients(const BatchNorm& b, const void* dy, const T* mean, con
     g.level[c] = training ? g.scale[c] * sums[c] / count : T(0);
   }
   parallel_for(0, line_count(b), lines_per_task(n), [&](int64_t begin, int64_t end) {
-    const RowBuffer<T> buffer(b.type, n, 3);
-    for (int64_t line = begin; line < end; ++line) {
-      const T* x = read_row<T>(b.type, b.x, line * n, n, buffer.run(0));
-      const T* grad = read_row<T>(b.type, dy, line * n, n, buffer.run(1));
+    const RowBuffer<T> buffer(b.type, lines_per_task(n) * n, 3);
+    for_blocks(begin, end, n, [&](int64_t line, int64_t count) {
+      const T* x = read_row<T>(b.type, b.x, line * n, count * n, buffer.run(0));
+      const T* grad = read_row<T>(b.type, dy, line * n, count * n, buffer.run(1));
       T* out = open_row<T>(b.type, dx, line * n, buffer.run(2));
-      const int64_t c = pixel ? 0 : line % channels;
       at_isa([=, &g](auto) {
-        gradient_line(x, grad, g.mean.data() + c, g.scale.data() + c, g.slope.data() + c,
-                      g.level.data() + c, out, n, pixel);
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t c = pixel ? 0 : (line + i) % channels;
+          gradient_line(x + i * n, grad + i * n, g.mean.data() + c, g.scale.data() + c,
+                        g.slope.data() + c, g.level.data() + c, out + i * n, n, pixel);
+        }
       });
-      write_row<T>(b.type, dx, line * n, n, out);
-    }
+      write_row<T>(b.type, dx, line * n, count * n, out);
+    });
   });
 }
 

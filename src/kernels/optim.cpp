@@ -10,7 +10,8 @@
 namespace pellucid::kernels {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements: below it a second thread costs more than it gains
+constexpr int64_t kParallel = 32768;  // elements from which a second thread pays
+constexpr int64_t kGrain = 4096;      // small, so that threads get equal shares
 
 template <class T> [[gnu::always_inline]] inline T root(T x) {
   if constexpr (sizeof(T) == 4)
@@ -21,7 +22,8 @@ template <class T> [[gnu::always_inline]] inline T root(T x) {
 
 /// Calls f(first, count) for runs of [0, n).
 template <class F> void cut(int64_t n, const F& f) {
-  parallel_for(0, n, kGrain, [&](int64_t begin, int64_t end) { f(begin, end - begin); });
+  const int64_t grain = n <= kParallel ? kParallel : kGrain;
+  parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { f(begin, end - begin); });
 }
 
 template <class T> T* at(void* p, int64_t i) { return p ? static_cast<T*>(p) + i : nullptr; }

@@ -29,10 +29,11 @@ void MnistCnnImpl::reset() {
 
 Tensor MnistCnnImpl::forward(const Tensor& images) {
   const nn::ModuleScope scope(*this);
-  Tensor x = relu(conv1(images));
-  x = relu(conv2(x));
+  // In place: backward of a convolution needs its input, not its output.
+  Tensor x = conv1(images).relu_();
+  x = conv2(x).relu_();
   x = dropout1(max_pool2d(x, {2}));
-  x = relu(fc1(flatten(x, 1)));
+  x = fc1(flatten(x, 1)).relu_();
   return log_softmax(fc2(dropout2(x)), 1);
 }
 

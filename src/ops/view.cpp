@@ -3,6 +3,7 @@
 // of these (shape.cpp).
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "kernels/copy.h"
 #include "ops/common.h"
 #include "pellucid/ops.h"
@@ -401,7 +402,10 @@ void run_as_strided_backward(Call& c) {
         "as_strided_backward: stride {} and offset {} reach beyond the {} elements of the input.",
         strides, c.integer(4), out.numel());
   }
-  std::memset(buffer.raw_data(), 0, buffer.nbytes());
+  auto* const zeroed = static_cast<char*>(buffer.raw_data());
+  parallel_for(0, static_cast<int64_t>(buffer.nbytes()), 1 << 18, [&](int64_t begin, int64_t end) {
+    std::memset(zeroed + begin, 0, static_cast<size_t>(end - begin));
+  });
   if (!may_overlap(sizes, strides)) {
     if (grad.numel())
       kernels::copy_strided(
