@@ -17,11 +17,12 @@ namespace pellucid::kernels {
 namespace {
 
 PELLUCID_TARGET_V4 void transpose_words_v4(uint32_t* dst, int64_t dst_stride, const uint32_t* src,
-                                           int64_t src_stride) {
+                                           int64_t src_stride, int64_t ahead) {
   alignas(64) uint32_t tile[16][16];
   for (int64_t j = 0; j < 16; ++j) {
     const uint32_t* const row = src + j * src_stride;
     _mm_prefetch(row + 32, _MM_HINT_T0);  // too many rows for the machine's own prefetching
+    if (ahead != 0) __builtin_prefetch(dst + (j + ahead) * dst_stride, 1);
     _mm512_store_si512(tile[j], _mm512_loadu_si512(row));
   }
   for (int64_t c = 0; c < 16; c += 4) {

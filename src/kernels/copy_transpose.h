@@ -64,15 +64,17 @@ template <class E> struct Square {
   }
 };
 
-/// dst[i * dst_stride + j] = src[j * src_stride + i] for i, j < 16.
+/// dst[i * dst_stride + j] = src[j * src_stride + i] for i, j < 16. Fetches the lines of dst that
+/// are `ahead` rows further, unless that is 0.
 using TransposeWords = void (*)(uint32_t* dst, int64_t dst_stride, const uint32_t* src,
-                                int64_t src_stride);
+                                int64_t src_stride, int64_t ahead);
 /// The widest that the ISA level in use has; null where squares of 16 bytes are all.
 TransposeWords transpose_words();
 
 /// dst[i * dst_stride + j] = src[j * src_stride + i] for i < rows, j < columns.
 /// A tile is a cache line square and passes through a dense buffer: with strides that are powers of
 /// two, its lines in src or dst would compete for the same few places of the first-level cache.
+/// Four tiles side by side come one after the other, because they write neighbouring lines of dst.
 template <class E>
 void transpose_panel(E* dst, int64_t dst_stride, const E* src, int64_t src_stride, int64_t rows,
                      int64_t columns) {
@@ -81,30 +83,29 @@ void transpose_panel(E* dst, int64_t dst_stride, const E* src, int64_t src_strid
   alignas(64) E tile[line * line];
   [[maybe_unused]] TransposeWords words = nullptr;
   if constexpr (sizeof(E) == 4) words = transpose_words();
-  for (int64_t j0 = 0; j0 < columns; j0 += line) {
-    const int64_t width = std::min(columns - j0, line);
-    for (int64_t i0 = 0; i0 < rows; i0 += line) {
-      const int64_t height = std::min(rows - i0, line);
-      const E* from = src + j0 * src_stride + i0;
-      E* to = dst + i0 * dst_stride + j0;
-      if (width < line || height < line) {
-        for (int64_t j = 0; j < width; ++j)
-          for (int64_t i = 0; i < height; ++i) to[i * dst_stride + j] = from[j * src_stride + i];
-        continue;
-      }
-      if constexpr (sizeof(E) == 4) {
-        if (words) {
-          words(to, dst_stride, from, src_stride);
-          continue;
-        }
-      }
-      for (int64_t j = 0; j < line; j += N) {
-        for (int64_t i = 0; i < line; i += N)
-          Square<E>::transpose(tile + i * line + j, line, from + j * src_stride + i, src_stride);
-      }
-      for (int64_t i = 0; i < line; ++i) std::memcpy(to + i * dst_stride, tile + i * line, 64);
+  const auto transpose_tile = [&](int64_t i0, int64_t j0) {
+    const int64_t width = std::min(columns - j0, line), height = std::min(rows - i0, line);
+    const E* from = src + j0 * src_stride + i0;
+    E* to = dst + i0 * dst_stride + j0;
+    if (width < line || height < line) {
+      for (int64_t j = 0; j < width; ++j)
+        for (int64_t i = 0; i < height; ++i) to[i * dst_stride + j] = from[j * src_stride + i];
+      return;
     }
-  }
+    if constexpr (sizeof(E) == 4) {
+      // Where all columns are done before the next rows, those can be fetched.
+      if (words) return words(to, dst_stride, from, src_stride, columns <= 4 * line ? 2 * line : 0);
+    }
+    for (int64_t j = 0; j < line; j += N) {
+      for (int64_t i = 0; i < line; i += N)
+        Square<E>::transpose(tile + i * line + j, line, from + j * src_stride + i, src_stride);
+    }
+    for (int64_t i = 0; i < line; ++i) std::memcpy(to + i * dst_stride, tile + i * line, 64);
+  };
+  for (int64_t first = 0; first < columns; first += 4 * line)
+    for (int64_t i0 = 0; i0 < rows; i0 += line)
+      for (int64_t j0 = first; j0 < std::min(columns, first + 4 * line); j0 += line)
+        transpose_tile(i0, j0);
 }
 
 }  // namespace pellucid::kernels

@@ -95,8 +95,10 @@ template <Real V> [[gnu::always_inline]] inline V normal_cdf(V x) {
 
 /// 1 - erf(x), with its relative accuracy kept where that is tiny.
 template <Real V> [[gnu::always_inline]] inline V erfc(V x) {
-  const V a = min(detail::constant<V>(11.0, 28.0), abs(x));  // beyond, the result is 0
-  const V t = (a - V(3.75)) / (a + V(3.75));
+  const V a = min(detail::constant<V>(10.2, 27.3), abs(x));  // beyond, the result is 0
+  const V sum = a + V(3.75), line = fma(a, V(2), V(1));
+  const V inverse = V(1) / (sum * line);  // one division for t and for 1 / (1 + 2 a)
+  const V t = (a - V(3.75)) * (line * inverse);
   V q;  // exp(a²) erfc(a) (1 + 2 a), a smooth function of t
   if constexpr (detail::is_float<V>) {
     q = detail::poly(t, 1.23751263068, -0.140240582543, 0.0035854419553, 0.0822759793692,
@@ -114,7 +116,16 @@ template <Real V> [[gnu::always_inline]] inline V erfc(V x) {
                      -5.7243228167039639624e-10, -2.2993978438493104279e-9);
   }
   const auto square = detail::two_product(a, a);
-  const V r = detail::exp_pair(-square.hi, -square.lo) * (q / fma(a, V(2), V(1)));
+  const auto e = detail::reduce_exp(-square.hi);
+  const V power = detail::scale_down(V(1) + detail::expm1_poly(e.r - square.lo), e.shifted);
+  V share;  // 1 / (1 + 2 a)
+  if constexpr (V::kFma) {
+    const V guess = sum * inverse;
+    share = fma(guess, fma(-line, guess, V(1)), guess);
+  } else {
+    share = V(1) / line;
+  }
+  const V r = power * (q * share);
   const V far = select(x < V(0), V(2) - r, r);
   return select(abs(x) < V(0.5), V(1) - detail::erf_near(x), far);
 }

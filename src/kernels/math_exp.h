@@ -48,6 +48,20 @@ template <class V> [[gnu::always_inline]] inline V scale_shifted(V p, V shifted)
   return p * s1 * s2;
 }
 
+/// p * 2^n for n from -150 (double -1076) to 100, which may be denormal: 2^n is taken too great by
+/// a power of two that the last product takes back.
+template <class V> [[gnu::always_inline]] inline V scale_down(V p, V shifted) {
+  const typename V::Bits lifted(is_float<V> ? uint64_t{127 + 24} << 23 : uint64_t{1023 + 54} << 52);
+  const V power = V::from_bits((bits(shifted) << kMantissa<V>)+lifted);
+  return p * power * constant<V>(0x1p-24, 0x1p-54);
+}
+
+/// exp(x) for x <= 20, also where that is denormal; NaN passes.
+template <class V> [[gnu::always_inline]] inline V exp_low(V x) {
+  const auto e = reduce_exp(max(constant<V>(-104.0, -746.0), x));
+  return scale_down(V(1) + expm1_poly(e.r), e.shifted);
+}
+
 /// Keeps x where exp neither surely overflows nor surely underflows to 0; NaN passes.
 template <class V> [[gnu::always_inline]] inline V clamp_exp(V x) {
   return max(constant<V>(-104.0, -746.0), min(constant<V>(89.0, 710.0), x));
@@ -115,9 +129,15 @@ template <Real V> [[gnu::always_inline]] inline V expm1(V x) {
 
 /// 1 / (1 + exp(-x)), also where that is denormal.
 template <Real V> [[gnu::always_inline]] inline V sigmoid(V x) {
-  const auto e = detail::reduce_exp(max(detail::constant<V>(-104.0, -746.0), -abs(x)));
-  const V p = detail::scale_shifted(V(1) + detail::expm1_poly(e.r), e.shifted);  // exp(-|x|)
+  const V p = detail::exp_low(-abs(x));
   return select(x < V(0), p, V(1)) / (V(1) + p);
+}
+
+/// tanh(log(1 + exp(x))), the gate of mish.
+template <Real V> [[gnu::always_inline]] inline V tanh_softplus(V x) {
+  const V e = detail::exp_low(min(V(20), x));  // from 20 on the quotient is 1
+  const V w = e * (e + V(2));
+  return w / (w + V(2));
 }
 
 template <Real V> [[gnu::always_inline]] inline V tanh(V x) {

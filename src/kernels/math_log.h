@@ -11,10 +11,14 @@ namespace detail {
 /// x = m * 2^e with m from sqrt(1/2) to sqrt(2), for positive finite x, denormals too.
 template <class V> struct LogSplit { V m, e; };
 
-template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
+/// The same for normal x, and e as the exponent of a number 2^e.
+template <class V> struct NormalSplit {
+  V m, e;
+  typename V::Bits exponent;
+};
+
+template <class V> [[gnu::always_inline]] inline NormalSplit<V> split_normal(V x) {
   using B = typename V::Bits;
-  const auto tiny = x < V(Limits<V>::min());
-  if constexpr (!V::kOrdinary) x = select(tiny, x * constant<V>(0x1p24, 0x1p54), x);
   const B half_root(is_float<V> ? 0x3f3504f3ull : 0x3fe6a09e667f3bcdull);  // sqrt(1/2)
   const B u = bits(x) + (one_bits<V>() - half_root);
   const B mantissa_mask((uint64_t{1} << kMantissa<V>)-1);
@@ -22,12 +26,18 @@ template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
   const V two_m = constant<V>(0x1p23, 0x1p52);
   const V biased = V::from_bits((u >> kMantissa<V>) | bits(two_m));
   const V bias = constant<V>(0x1p23 + 127, 0x1p52 + 1023);
-  const V denormal_bias = constant<V>(0x1p23 + 127 + 24, 0x1p52 + 1023 + 54);
-  const V m = V::from_bits((u & mantissa_mask) + half_root);
-  if constexpr (V::kOrdinary)
-    return {m, biased - bias};
-  else
-    return {m, biased - select(tiny, denormal_bias, bias)};
+  return {V::from_bits((u & mantissa_mask) + half_root), biased - bias, u & ~mantissa_mask};
+}
+
+template <class V> [[gnu::always_inline]] inline LogSplit<V> split_log(V x) {
+  if constexpr (V::kOrdinary) {
+    const auto s = split_normal(x);
+    return {s.m, s.e};
+  } else {
+    const auto tiny = x < V(Limits<V>::min());
+    const auto s = split_normal(select(tiny, x * constant<V>(0x1p24, 0x1p54), x));
+    return {s.m, s.e - select(tiny, constant<V>(24.0, 54.0), V(0))};
+  }
 }
 
 /// What log(1 + f) is beyond f, for 1 + f from sqrt(1/2) to sqrt(2): about -f² / 2.
@@ -90,25 +100,40 @@ template <Real V> [[gnu::always_inline]] inline V log10(V x) {
   return detail::log_special(x, fma(s.e, detail::constant<V>(0x1.344p-2, 0x1.3441350ap-2), low));
 }
 
+/// Where log1p needs no care.
+template <Real V> [[gnu::always_inline]] inline auto log1p_ordinary(V x) {
+  return (x > V(-1)) & (x < V(0x1p60));
+}
+
 template <Real V> [[gnu::always_inline]] inline V log1p(V x) {
-  const V u = V(1) + x;
-  const auto s = detail::split_log(u);
+  // 1 + x is never denormal; what it is beyond (-1, infinity) does not count, log_special answers
+  const auto s = detail::split_normal(V(1) + x);
   // 2^-e (1 + x) - 1 from x itself, so that what 1 + x lost is not lost; it no longer counts beyond
   // 2^60
-  const V scale = detail::pow2_shifted(V(detail::kMagic<V>) - s.e);
-  const V f = select(s.e > V(60), s.m - V(1), x * scale + (scale - V(1)));
-  const V r = detail::log_join(s.e, f);
-  return select(abs(x) < V(detail::Limits<V>::epsilon() / 4), x, detail::log_special(u, r));
+  const typename V::Bits twice_bias(detail::is_float<V> ? uint64_t{254} << 23
+                                                        : uint64_t{2046} << 52);
+  const V scale = V::from_bits(twice_bias - s.exponent);
+  V f = fma(x, scale, scale - V(1));
+  if constexpr (!V::kOrdinary) f = select(s.e > V(60), s.m - V(1), f);
+  // the sign of x, which only a zero has lost
+  return copysign(detail::log_special(V(1) + x, detail::log_join(s.e, f)), x);
 }
 
 /// log(1 + exp(x)) without overflow.
 template <Real V> [[gnu::always_inline]] inline V softplus(V x) {
-  // exp(-|x|) is in [0, 1], so the special cases of log1p cannot occur; x + tail keeps NaN
-  const V e = exp(-abs(x)), u = V(1) + e;
-  const auto high = u > V(1.41421356);
-  const V scale = select(high, V(0.5), V(1));
-  const V f = e * scale + (scale - V(1));
-  return max(V(0), x) + detail::log_join(select(high, V(1), V(0)), f);
+  // exp(-|x|) is in [0, 1], so the special cases of log1p cannot occur; max keeps NaN
+  const V e = detail::exp_low(-abs(x));
+  if constexpr (detail::is_float<V>) {  // (log(1 + e) - e) / e² on [0, 1]
+    const V q = detail::poly(e, -0.499999327635, 0.333305113141, -0.249585873413, 0.196954000778,
+                             -0.153553948989, 0.106805530741, -0.0576644198321, 0.0202045718491,
+                             -0.00331846963145);
+    return max(V(0), x) + fma(e * e, q, e);
+  } else {
+    const auto high = V(1) + e > V(1.41421356);
+    const V scale = select(high, V(0.5), V(1));
+    const V f = e * scale + (scale - V(1));
+    return max(V(0), x) + detail::log_join(select(high, V(1), V(0)), f);
+  }
 }
 
 /// log(sigmoid(x)).

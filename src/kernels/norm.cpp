@@ -81,12 +81,12 @@ template <class T> struct RowSums {
   friend RowSums operator+(RowSums a, RowSums b) { return {a.along + b.along, a.all + b.all}; }
 };
 
-/// The sums of g = dy w (w may be null) in the order of sum_lanes. On the way, unless `scale` is
-/// null, scale += dy xhat and shift += dy.
+/// The sums of g = dy w (w may be null), each in half of sum_lanes' lanes, so that both stay in
+/// registers. On the way, unless `scale` is null, scale += dy xhat and shift += dy.
 template <bool kWeight, bool kParameters, class T>
 [[gnu::always_inline]] inline RowSums<T> row_sums(const T* x, const T* dy, const T* w, Moments<T> m,
                                                   T* scale, T* shift, int64_t n) {
-  constexpr int64_t lanes = kLanes<T>;
+  constexpr int64_t lanes = kLanes<T> / 2;
   return sum_blocks<RowSums<T>>(n, [=](int64_t first, int64_t count) {
     T along[lanes] = {}, all[lanes] = {};
     const auto add = [&](int64_t i, int64_t l) __attribute__((always_inline)) {

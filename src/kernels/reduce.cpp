@@ -19,13 +19,12 @@
 namespace pellucid::kernels {
 namespace {
 
-constexpr int64_t kRowChunk = 32 * kFoldBlock;     // elements of one output that one task folds
-constexpr int64_t kColumnChunk = 16 * kFoldRows;   // rows of one tile that one task folds
-constexpr int64_t kTaskElements = 32768;           // below this a task is not worth a thread
-constexpr int64_t kShortRow = 16;                  // rows this short are folded side by side
-constexpr int64_t kNarrow = 8;                     // fewer columns than this are folded one by one
-constexpr size_t kStateBytes = 2 * 8 * kFoldTile;  // the largest state of a tile
-constexpr int kLevels = 8;                         // a chunk has at most 2^(kLevels-1) blocks
+constexpr int64_t kRowChunk = 32 * kFoldBlock;  // elements of one output that one task folds
+constexpr int64_t kColumnElements = 262144;     // elements of a tile that one task folds
+constexpr int64_t kTaskElements = 32768;        // below this a task is not worth a thread
+constexpr int64_t kShortRow = 16;               // rows this short are folded side by side
+constexpr int64_t kNarrow = 8;                  // fewer columns than this are folded one by one
+constexpr int kLevels = 8;                      // a chunk has at most 2^(kLevels-1) blocks
 
 struct Dim {
   int64_t size, in, out;
@@ -205,9 +204,12 @@ void fold_row(const Plan& p, int64_t base, int64_t first, int64_t last, std::byt
   }
   alignas(64) std::byte memory[(kLevels + 1) * 16];
   Tree tree(p.fold, 1, 1, memory);
+  // Where all lies together, finding a block must not cost as much as folding it.
+  const bool together = p.same_type && p.reduced.n == 1 && p.reduced.d[0].in == 1;
   for (int64_t i = first; i < last; i += kFoldBlock) {
     const int64_t n = std::min(kFoldBlock, last - i);
-    p.fold.row(load_row(p, base, i, n, buffer), n, i, p.args.parameter, tree.next());
+    p.fold.row(together ? p.at(base + i) : load_row(p, base, i, n, buffer), n, i, p.args.parameter,
+               tree.next());
     tree.push(n);
   }
   std::copy_n(tree.root(), p.state_size(1), state);
@@ -278,11 +280,17 @@ void fold_tile(const Plan& p, int64_t base, int64_t column_stride, int64_t width
   }
 }
 
+/// Rows of a tile of that many columns that one task folds.
+int64_t rows_per_chunk(int64_t columns) {
+  const int64_t blocks = kColumnElements / kFoldRows / std::min(columns, kFoldTile);
+  return kFoldRows * std::min(blocks, int64_t{1} << (kLevels - 1));
+}
+
 void reduce_columns(const Plan& p) {
   Plan outer = p;  // its kept dims are those around the columns
   const Dim columns = outer.kept.d[--outer.kept.n];
-  const int64_t tiles = (columns.size - 1) / kFoldTile + 1,
-                chunks = (p.count - 1) / kColumnChunk + 1;
+  const int64_t chunk = rows_per_chunk(columns.size);
+  const int64_t tiles = (columns.size - 1) / kFoldTile + 1, chunks = (p.count - 1) / chunk + 1;
   const int64_t groups = p.outputs / columns.size, bytes = p.state_size(kFoldTile);
   std::vector<std::byte> partial(
       static_cast<size_t>(chunks > 1 ? groups * tiles * chunks * bytes : 0));
@@ -296,19 +304,22 @@ void reduce_columns(const Plan& p) {
          std::min(kFoldTile, columns.size - first)};
     return t;
   };
-  const int64_t task_elements = std::min(columns.size, kFoldTile) * std::min(p.count, kColumnChunk);
+  const int64_t converted =
+      p.same_type && columns.in == 1 ? 0 : kFoldRows * kFoldTile * element_size(p.fold.compute);
+  const int64_t task_elements = std::min(columns.size, kFoldTile) * std::min(p.count, chunk);
   parallel_for(0, groups * tiles * chunks, std::max<int64_t>(1, kTaskElements / task_elements),
                [&](int64_t begin, int64_t end) {
                  // States and converted rows are too large for a small stack; one block a run.
+                 const int64_t states = (kLevels + 1) * bytes;
                  const std::unique_ptr<std::byte[]> memory(
-                     new std::byte[(kLevels + 1) * kStateBytes + kFoldRows * kFoldTile * 8]);
-                 std::byte* buffer = memory.get() + (kLevels + 1) * kStateBytes;
+                     new std::byte[static_cast<size_t>(states + converted)]);
+                 std::byte* buffer = memory.get() + states;
                  for (int64_t task = begin; task < end; ++task) {
                    const auto tile = tile_at(task / chunks);
-                   const int64_t first = task % chunks * kColumnChunk;
+                   const int64_t first = task % chunks * chunk;
                    Tree tree(p.fold, kFoldTile, tile.width, memory.get());
                    fold_tile(p, tile.in, columns.in, tile.width, first,
-                             std::min(first + kColumnChunk, p.count), buffer, tree);
+                             std::min(first + chunk, p.count), buffer, tree);
                    if (chunks == 1)
                      store(p, tree.root(), kFoldTile, tile.width, tile.out, columns.out);
                    else
@@ -320,7 +331,7 @@ void reduce_columns(const Plan& p) {
     for (int64_t t = begin; t < end; ++t) {
       std::byte* states = partial.data() + t * chunks * bytes;
       const auto tile = tile_at(t);
-      merge_chunks(p, states, chunks, kColumnChunk, kFoldTile, tile.width);
+      merge_chunks(p, states, chunks, chunk, kFoldTile, tile.width);
       store(p, states, kFoldTile, tile.width, tile.out, columns.out);
     }
   });

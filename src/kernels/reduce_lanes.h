@@ -21,9 +21,10 @@ template <class F> struct CallAt {
 /// Calls f(level), whose argument is an integral_constant, compiled for the ISA level in use.
 template <class F> void at_isa(const F& f) { IsaLoops<CallAt<F>, const F&>::at(isa())(f); }
 
-/// Lanes of a fold: 128 bytes of accumulators fill two AVX-512 or eight SSE registers.
+/// Lanes of a fold: 256 bytes of accumulators are four AVX-512 or eight AVX2 registers, enough
+/// chains to hide the latency of an addition, or of a comparison that lets NaN win.
 template <class T>
-inline constexpr int64_t kLanes = sizeof(T) == 1 ? 64 : 128 / static_cast<int64_t>(sizeof(T));
+inline constexpr int64_t kLanes = sizeof(T) == 1 ? 64 : 256 / static_cast<int64_t>(sizeof(T));
 
 /// Elements that one fold takes at most before states are merged in a tree.
 inline constexpr int64_t kFoldBlock = 1024;

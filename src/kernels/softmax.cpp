@@ -58,9 +58,9 @@ template <Isa I, class T>
     int64_t i = 0;
     for (; i + lanes <= count; i += lanes) {
       if (ahead != 0)
-        for (int64_t line = 0; line < 2; ++line) {  // lanes are two cache lines
-          __builtin_prefetch(from + i + ahead + line * lanes / 2);
-          __builtin_prefetch(to + i + ahead + line * lanes / 2, 1);
+        for (int64_t line = 0; line < 4; ++line) {  // lanes are four cache lines
+          __builtin_prefetch(from + i + ahead + line * lanes / 4);
+          __builtin_prefetch(to + i + ahead + line * lanes / 4, 1);
         }
 #pragma omp simd
       for (int64_t l = 0; l < lanes; ++l) to[i + l] = exp_below<I>(from[i + l] - shift);

@@ -23,14 +23,9 @@ struct Silu {
 /// tanh(softplus(x)) = w / (w + 2) with w = e (e + 2), e = exp(x); 1 to the last digit beyond 20.
 struct Mish {
   static constexpr double kFlops = 8;
-  template <class V> static V gate(V x) {
-    const auto far = x > V(20);
-    const V e = exp(select(far, V(0), x)), w = e * (e + V(2));
-    return select(far, V(1), w / (w + V(2)));
-  }
-  template <class V> V value(V x) const { return x * gate(x); }
+  template <class V> V value(V x) const { return x * tanh_softplus(x); }
   template <class V> V grad(V g, V x) const {
-    const V t = gate(x);
+    const V t = tanh_softplus(x);
     return g * (t + x * sigmoid(x) * (V(1) - t * t));
   }
 };
@@ -94,11 +89,12 @@ void run_gelu_backward(Call& c) {
 /// log(1 + exp(beta x)) / beta, and x itself beyond the threshold.
 struct Softplus {
   static constexpr double kFlops = 9;
-  double beta, threshold;
-  explicit Softplus(const AttrReader& a) : beta(a.number(0)), threshold(a.number(1)) {}
+  double beta, threshold, inverse;
+  explicit Softplus(const AttrReader& a)
+      : beta(a.number(0)), threshold(a.number(1)), inverse(1 / beta) {}
   template <class V> V value(V x) const {
     const V z = x * V(beta);
-    return select(z > V(threshold), x, softplus(z) / V(beta));
+    return select(z > V(threshold), x, softplus(z) * V(inverse));
   }
   template <class V> V grad(V g, V x) const {
     const V z = x * V(beta);

@@ -67,6 +67,10 @@ class TensorValue {
     return a * b + c;
   }
 
+  friend TensorValue tanh_softplus(const TensorValue& a) {
+    return pellucid::tanh(softplus(a.tensor_));
+  }
+
 #define PELLUCID_TENSOR_VALUE_UNARY(name) \
   friend TensorValue name(const TensorValue& a) { return pellucid::name(a.tensor_); }
   PELLUCID_TENSOR_VALUE_UNARY(exp)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -265,6 +266,31 @@ TEST_CASE("pointwise: the same bits with and without threads") {
     run_pointwise(loop, &f, shape, serial.operand(kFloat32), {&in, 1}, 4);
   }
   CHECK(out.memory == serial.memory);
+}
+
+TEST_CASE("pointwise: a result too large for the caches, with a ragged end") {
+  const int64_t n = (32 << 20) / 4 + 1037, strides[] = {1};
+  std::vector<float> x(static_cast<size_t>(n)), room(static_cast<size_t>(n) + 32, -1);
+  for (int64_t i = 0; i < n; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i % 1009);
+  void* aligned = room.data();
+  size_t left = room.size() * sizeof(float);
+  float* const out = static_cast<float*>(std::align(64, sizeof(float), aligned, left));
+  const Square f;
+  const InnerLoop loop = pointwise_loops<Square, ValueKind<1>>().f32;
+  const auto operand = [&](float* data) {
+    return Operand{reinterpret_cast<char*>(data), kFloat32, kFloat32, strides};
+  };
+  const auto wrong = [&](const float* got) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) count += got[i] != static_cast<float>(i % 1009 * (i % 1009));
+    return count;
+  };
+  const Operand in = operand(x.data());
+  run_pointwise(loop, &f, {&n, 1}, operand(out), {&in, 1}, 1);
+  CHECK(wrong(out) == 0);
+  CHECK(out[n] == -1);
+  run_pointwise(loop, &f, {&n, 1}, in, {&in, 1}, 1);  // in place
+  CHECK(wrong(x.data()) == 0);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ FORMULA(Exp2, exp2, exp2_ordinary, false)
 FORMULA(Log, log, log_ordinary, false)
 FORMULA(Log2, log2, log_ordinary, false)
 FORMULA(Log10, log10, log_ordinary, false)
+FORMULA(Log1p, log1p, log1p_ordinary, false)
 FORMULA(Sin, sin, trig_ordinary, true)
 FORMULA(Cos, cos, trig_ordinary, true)
 FORMULA(Tan, tan, trig_ordinary, true)
@@ -100,6 +101,8 @@ TEST_CASE("ordinary blocks give the bits of the usual loop, with special values 
   check_formula<Log, LogOrdinary>(1e-6, 10);
   check_formula<Log2, Log2Ordinary>(1e-6, 10);
   check_formula<Log10, Log10Ordinary>(1e-6, 10);
+  check_formula<Log1p, Log1pOrdinary>(-0.99, 10);
+  check_formula<Log1p, Log1pOrdinary>(-1e-7, 1e-7);
   check_formula<Sin, SinOrdinary>(-50, 50);
   check_formula<Cos, CosOrdinary>(-20000, 20000);
   check_formula<Tan, TanOrdinary>(-50, 50);
