@@ -377,8 +377,14 @@ extern constinit const OpDef layer_norm_backward_op = {
           "'grad_output' has sizes [3, 4] but 'input' has [3, 5]");
       s.large([] {
         const Tensor big = randn({4096, 1024});
-        return Values{randn({4096, 1024}), big,  zeros({4096}),         ones({4096}), randn({1024}),
-                      Value::ints({1024}), 1e-5, Value::ints({1, 1, 1})};
+        return Values{randn({4096, 1024}),
+                      big,
+                      big.mean(1),
+                      big.var(1, false).add(1e-5).rsqrt(),
+                      randn({1024}),
+                      Value::ints({1024}),
+                      1e-5,
+                      Value::ints({1, 1, 1})};
       });
     }};
 
@@ -432,8 +438,13 @@ extern constinit const OpDef rms_norm_backward_op = {
                Value::ints({1, 0})},
               "must have sizes [3], found [2]");
       s.large([] {
-        return Values{randn({4096, 1024}), randn({4096, 1024}), ones({4096}),
-                      randn({1024}),       Value::ints({1024}), 1e-5,
+        const Tensor big = randn({4096, 1024});
+        return Values{randn({4096, 1024}),
+                      big,
+                      big.square().mean(1).add(1e-5).rsqrt(),
+                      randn({1024}),
+                      Value::ints({1024}),
+                      1e-5,
                       Value::ints({1, 1})};
       });
     }};
@@ -487,9 +498,15 @@ extern constinit const OpDef group_norm_backward_op = {
               "'grad_output' has sizes [2, 4] but 'input' has [2, 4, 3]");
       s.large([] {
         const Tensor big = randn({32, 64, 32, 32});
-        return Values{
-            randn({32, 64, 32, 32}), big, zeros({32, 8}), ones({32, 8}), randn({64}), 8, 1e-5,
-            Value::ints({1, 1, 1})};
+        const Tensor groups = big.view({32, 8, -1});
+        return Values{randn({32, 64, 32, 32}),
+                      big,
+                      groups.mean(2),
+                      groups.var(2, false).add(1e-5).rsqrt(),
+                      randn({64}),
+                      8,
+                      1e-5,
+                      Value::ints({1, 1, 1})};
       });
     }};
 
