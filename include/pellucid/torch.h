@@ -3,7 +3,12 @@
 // reopened: a program that writes `namespace torch { … }` must say `namespace pellucid { … }`.
 #pragma once
 
+#include <algorithm>  // what libtorch programs use without including it
+#include <cassert>
+#include <cmath>
+#include <iostream>
 #include <sstream>
+#include <tuple>
 
 #include "pellucid/data.h"
 #include "pellucid/nn.h"
@@ -35,6 +40,15 @@ using string_view = std::string_view;
 
 inline constexpr DType kU8 = kUInt8, kI8 = kInt8, kI16 = kInt16, kI32 = kInt32, kI64 = kInt64,
                        kF16 = kFloat16, kF32 = kFloat32, kF64 = kFloat64;
+
+/// The reductions of losses, as the loss ops number them.
+namespace Reduction {
+enum Reduction { None, Mean, Sum, END };
+}  // namespace Reduction
+
+namespace autograd {
+using tensor_list = variable_list;
+}  // namespace autograd
 
 namespace cuda {
 /// False: pellucid runs on the CPU.

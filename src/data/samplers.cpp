@@ -45,7 +45,7 @@ void SequentialSampler::load_state_dict(const NamedValues& values) {
       saved_index(values, static_cast<int64_t>(size_), "SequentialSampler::load_state_dict"));
 }
 
-RandomSampler::RandomSampler(int64_t size) : size_(size) {}
+RandomSampler::RandomSampler(int64_t size, DType) : size_(size) {}
 
 void RandomSampler::reset(std::optional<size_t> new_size) {
   if (new_size) size_ = static_cast<int64_t>(*new_size);

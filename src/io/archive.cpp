@@ -1,4 +1,4 @@
-// Archives over safetensors, and what tensors and optimisers write into them.
+// Archives over safetensors, and what tensors, modules and optimisers write into them.
 #include "pellucid/io/archive.h"
 
 #include <istream>
@@ -7,6 +7,8 @@
 
 #include "io/value_json.h"
 #include "pellucid/autograd.h"
+#include "pellucid/data/samplers.h"
+#include "pellucid/nn/module.h"
 #include "pellucid/ops.h"
 #include "pellucid/optim/optimizer.h"
 #include "pellucid/serialize.h"
@@ -45,6 +47,15 @@ Parts parts_of(const NamedValues& values) {
   return parts;
 }
 
+void write_all(OutputArchive& archive, const NamedValues& values) {
+  for (const NamedValue& v : values) {
+    if (const Tensor* t = v.value.as<Tensor>())
+      archive.write(v.name, *t);
+    else
+      archive.write(v.name, v.value);
+  }
+}
+
 }  // namespace
 
 void OutputArchive::write(const std::string& key, const Tensor& tensor, bool) {
@@ -66,6 +77,13 @@ void OutputArchive::save_to(std::ostream& stream) const {
   stream << io::safetensors_bytes(parts.tensors, parts.metadata);
   PELLUCID_CHECK(stream.good(), IoError, "OutputArchive::save_to: the stream failed.");
 }
+void OutputArchive::save_to(const std::function<size_t(const void*, size_t)>& write) const {
+  const Parts parts = parts_of(values_);
+  const std::string bytes = io::safetensors_bytes(parts.tensors, parts.metadata);
+  const size_t taken = write(bytes.data(), bytes.size());
+  PELLUCID_CHECK(taken == bytes.size(), IoError,
+                 "OutputArchive::save_to: the function took {} of {} bytes.", taken, bytes.size());
+}
 
 void InputArchive::set(const io::SafeTensors& file) {
   NamedValues values;
@@ -83,10 +101,25 @@ void InputArchive::set(const io::SafeTensors& file) {
   values_ = std::move(values);
 }
 
-void InputArchive::load_from(const std::string& path) { set(io::load_safetensors(path)); }
-void InputArchive::load_from(std::istream& stream) {
+void InputArchive::parse(std::string_view bytes) { set(io::parse_safetensors(bytes)); }
+
+void InputArchive::load_from(const std::string& path, std::optional<Device>) {
+  set(io::load_safetensors(path));
+}
+void InputArchive::load_from(std::istream& stream, std::optional<Device>) {
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  set(io::parse_safetensors(bytes));
+  parse(bytes);
+}
+void InputArchive::load_from(const char* bytes, size_t count, std::optional<Device>) {
+  parse({bytes, count});
+}
+void InputArchive::load_from(const std::function<size_t(uint64_t, void*, size_t)>& read,
+                             const std::function<size_t()>& size, std::optional<Device>) {
+  std::string bytes(size(), '\0');
+  const size_t got = read(0, bytes.data(), bytes.size());
+  PELLUCID_CHECK(got == bytes.size(), IoError,
+                 "InputArchive::load_from: the function gave {} of {} bytes.", got, bytes.size());
+  parse(bytes);
 }
 
 bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) const {
@@ -97,11 +130,15 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) const 
     tensor = saved.clone();
     return true;
   }
-  PELLUCID_CHECK(tensor.sizes() == saved.sizes(), ShapeError,
+  const bool fits = tensor.sizes() == saved.sizes();
+  PELLUCID_CHECK(fits || !tensor.requires_grad(), ShapeError,
                  "InputArchive::read: '{}' was saved as {} but is to be read into {}.", key,
                  describe(saved), describe(tensor));
   const NoGradGuard off;
-  tensor.copy_(saved);
+  if (fits)
+    tensor.copy_(saved);
+  else
+    tensor.set_data(saved.clone());
   return true;
 }
 
@@ -168,15 +205,35 @@ InputArchive& operator>>(InputArchive& archive, std::vector<Tensor>& tensors) {
 
 }  // namespace pellucid::serialize
 
+namespace pellucid::nn {
+
+void Module::save(serialize::OutputArchive& archive) const {
+  for (const auto& item : state_dict()) archive.write(item.key(), item.value());
+}
+
+void Module::load(serialize::InputArchive& archive) {
+  StateDict state;
+  for (const NamedValue& v : archive.values())
+    if (const Tensor* t = v.value.as<Tensor>()) state.insert(v.name, *t);
+  load_state_dict(state);
+}
+
+}  // namespace pellucid::nn
+
+namespace pellucid::data::samplers::detail {
+
+void save_state(serialize::OutputArchive& archive, const NamedValues& state) {
+  serialize::write_all(archive, state);
+}
+
+NamedValues load_state(serialize::InputArchive& archive) { return archive.values(); }
+
+}  // namespace pellucid::data::samplers::detail
+
 namespace pellucid::optim {
 
 void Optimizer::save(serialize::OutputArchive& archive) const {
-  for (const NamedValue& v : state_dict()) {
-    if (const Tensor* t = v.value.as<Tensor>())
-      archive.write(v.name, *t);
-    else
-      archive.write(v.name, v.value);
-  }
+  serialize::write_all(archive, state_dict());
 }
 
 void Optimizer::load(serialize::InputArchive& archive) { load_state_dict(archive.values()); }

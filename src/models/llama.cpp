@@ -149,12 +149,16 @@ class Reader {
   std::ifstream in_;
 };
 
-/// The floats that a file of this model holds after its header.
-int64_t float_count(const LlamaOptions& o) {
-  const int64_t size = o.dim() / o.n_heads(), kv = size * o.n_kv_heads();
-  const int64_t layer = o.dim() * (2 + 2 * o.dim() + 2 * kv + 3 * o.hidden_dim());
-  return o.dim() * (o.vocab_size() * (o.tied() ? 1 : 2) + 1) + o.n_layers() * layer +
-         o.max_seq_len() * size;
+/// The bytes of a file of this model. A double holds them exactly up to 2^53, and does not overflow
+/// where a false header asks for more.
+double file_bytes(const LlamaOptions& o) {
+  const auto dim = static_cast<double>(o.dim()), hidden = static_cast<double>(o.hidden_dim());
+  const auto size = static_cast<double>(o.dim() / o.n_heads());
+  const double kv = size * static_cast<double>(o.n_kv_heads());
+  const double layer = dim * (2 + 2 * dim + 2 * kv + 3 * hidden);
+  const double embeddings = static_cast<double>(o.vocab_size()) * (o.tied() ? 1 : 2);
+  return 28 + 4 * (dim * (embeddings + 1) + static_cast<double>(o.n_layers()) * layer +
+                   static_cast<double>(o.max_seq_len()) * size);
 }
 
 LlamaOptions read_header(Reader& in, const std::string& file) {
@@ -180,10 +184,10 @@ LlamaOptions read_header(Reader& in, const std::string& file) {
 Llama load_llama2c(const std::string& file) {
   Reader in(file);
   const LlamaOptions o = read_header(in, file);
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(file));
-  PELLUCID_CHECK(bytes == 28 + 4 * float_count(o), IoError,
-                 "load_llama2c: '{}' has {} bytes, but its header asks for {}.", file, bytes,
-                 28 + 4 * float_count(o));
+  const auto bytes = static_cast<double>(std::filesystem::file_size(file));
+  PELLUCID_CHECK(bytes == file_bytes(o), IoError,
+                 "load_llama2c: '{}' has {:.0f} bytes, but its header asks for {:.0f}.", file,
+                 bytes, file_bytes(o));
   Llama model(o);
   in.fill(model->tok_embeddings->weight);
   in.fill_layers(*model, [](LlamaBlockImpl& b) { return b.attention_norm->weight; });

@@ -3,10 +3,9 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <random>
 
+#include "io/fuzz.h"
 #include "pellucid/data.h"
 #include "pellucid/pellucid.h"
 #include "shared_data.h"
@@ -14,13 +13,12 @@
 
 using namespace pellucid;
 using namespace pellucid::data;
+using pellucid::test::fuzz;
 using pellucid::test::read_bytes;
 using pellucid::test::TemporaryFolder;
 using pellucid::test::write_bytes;
 
 namespace {
-
-int rounds() { return std::getenv("PELLUCID_TEST_LONG") != nullptr ? 20'000 : 150; }
 
 std::string idx(const std::vector<uint32_t>& sizes, const std::string& values) {
   std::string out{'\0', '\0', '\x08', static_cast<char>(sizes.size())};
@@ -33,37 +31,6 @@ void write_gz(const std::string& path, const std::string& bytes) {
   gzFile file = gzopen(path.c_str(), "wb");
   gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
   gzclose(file);
-}
-
-/// The bytes with a few changed, cut or doubled.
-std::string damaged(std::string bytes, std::mt19937_64& random) {
-  const auto pick = [&](size_t n) {
-    return static_cast<size_t>(random() % std::max<size_t>(1, n));
-  };
-  for (size_t n = 1 + pick(4); n > 0 && !bytes.empty(); --n) switch (pick(4)) {
-      case 0:
-        bytes.resize(pick(bytes.size()));
-        break;
-      case 1:
-        bytes += bytes.substr(pick(bytes.size()), 8);
-        break;
-      default:
-        bytes[pick(bytes.size())] = static_cast<char>(random());
-    }
-  return bytes;
-}
-
-template <class F> void fuzz(const std::string& bytes, const F& load) {
-  const TemporaryFolder folder;
-  std::mt19937_64 random(5);
-  int refused = 0;
-  for (int i = 0; i < rounds(); ++i) {
-    write_bytes(folder / "file", damaged(bytes, random));
-    try {
-      load(folder / "file");
-    } catch (const Error&) { ++refused; }
-  }
-  CHECK(refused > 0);
 }
 
 std::string llama_file(const std::vector<std::pair<std::string, float>>& extra) {

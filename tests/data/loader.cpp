@@ -165,6 +165,24 @@ TEST_CASE("data: an error in a worker reaches the loop, at its batch") {
   }
 }
 
+TEST_CASE("data: a batch that does not come in time is an error, not a wait") {
+  std::atomic<bool> released = false;
+  struct Stuck : datasets::Dataset<Stuck> {
+    explicit Stuck(std::atomic<bool>& flag) : released(&flag) {}
+    Example<> get(size_t) override {
+      released->wait(false);
+      return {ones({1}), ones({1})};
+    }
+    std::optional<size_t> size() const override { return 4; }
+    std::atomic<bool>* released;
+  };
+  auto loader = make_data_loader(
+      Stuck(released), DataLoaderOptions(2).workers(1).timeout(std::chrono::milliseconds(5)));
+  CHECK_THROWS_WITH_AS(loader->begin(), doctest::Contains("timeout of 5 ms"), IoError);
+  released = true;
+  released.notify_all();
+}
+
 TEST_CASE("data: a saved position in the epoch goes on there, whatever the workers") {
   for (const size_t workers : {0, 2}) {
     manual_seed(11);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "pellucid/nn.h"
 #include "pellucid/pellucid.h"
 #include "pellucid/serialize.h"
 #include "temporary.h"
@@ -170,9 +171,15 @@ TEST_CASE("save and load: tensors, lists, files and streams") {
   load(same, folder / "t.pt");
   CHECK(same.is_same(parameter));  // values change, the parameter stays
   CHECK(parameter.equal(t));
-  Tensor wrong = zeros({2, 3});
+  Tensor wrong = zeros({2, 3}).requires_grad_();
   CHECK_THROWS_WITH_AS(load(wrong, folder / "t.pt"),
                        doctest::Contains("was saved as float32[3, 2]"), ShapeError);
+  CHECK(wrong.size(0) == 2);
+  Tensor other = zeros({7}, kInt64);  // no parameter: takes what was saved, as in libtorch
+  const Tensor twin = other;
+  load(other, folder / "t.pt");
+  CHECK(other.equal(t));
+  CHECK(twin.is_same(other));
 
   std::stringstream stream;
   save(std::vector<Tensor>{t, ones({2}, kInt64)}, stream);
@@ -214,24 +221,16 @@ TEST_CASE("archives: nested keys and values") {
 
 namespace {
 
-/// What save and load need of a module.
-struct Dict {
-  struct Item {
-    std::string name;
-    Tensor tensor;
-    const std::string& key() const { return name; }
-    const Tensor& value() const { return tensor; }
-  };
-  std::vector<Item> items;
-  auto begin() const { return items.begin(); }
-  auto end() const { return items.end(); }
-  void insert(const std::string& name, const Tensor& t) { items.push_back({name, t}); }
-};
-struct Layer {
-  Tensor weight = randn({2, 2}), bias = randn({2});
-  Dict state_dict() const { return {{{"weight", weight}, {"bias", bias}}}; }
-  void load_state_dict(const Dict& d) {
-    for (const Dict::Item& i : d) (i.name == "bias" ? bias : weight).copy_(i.tensor);
+/// What save and load need of a class.
+struct Pair {
+  Tensor first = randn({2, 2}), second = randn({2});
+  void save(serialize::OutputArchive& archive) const {
+    archive.write("first", first);
+    archive.write("second", second);
+  }
+  void load(serialize::InputArchive& archive) {
+    archive.read("first", first);
+    archive.read("second", second);
   }
 };
 
@@ -260,17 +259,59 @@ TEST_CASE("archives: damaged ones load or are refused, never crash") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("save and load: modules by their state_dict, and handles to them") {
+TEST_CASE("save and load: modules, classes of one's own, and handles to them") {
   const TemporaryFolder folder;
-  const auto a = std::make_shared<Layer>(), b = std::make_shared<Layer>();
+  const nn::Linear a(3, 2);
+  nn::Linear b(3, 2), wrong(4, 2);
   save(a, folder / "m.pt");
-  auto handle = b;
-  load(handle, folder / "m.pt");
+  load(b, folder / "m.pt");
   CHECK(b->weight.equal(a->weight));
-  CHECK(b->bias.equal(a->bias));
-  Layer direct;
-  load(direct, folder / "m.pt");
-  CHECK(direct.bias.equal(a->bias));
+  CHECK(b->bias.requires_grad());
   CHECK(named_tensors(a->state_dict())[1].first == "bias");
-  CHECK(dict_of<Dict>(load_safetensors(folder / "m.pt").tensors).items.size() == 2);
+  CHECK(dict_of<nn::StateDict>(load_safetensors(folder / "m.pt").tensors).size() == 2);
+  CHECK_THROWS_WITH_AS(load(wrong, folder / "m.pt"), doctest::Contains("weight"), ShapeError);
+  CHECK(wrong->weight.size(1) == 4);
+
+  const auto first = std::make_shared<Pair>();
+  save(first, folder / "p.pt");
+  auto second = std::make_shared<Pair>();
+  load(second, folder / "p.pt");
+  CHECK(second->first.equal(first->first));
+  Pair direct;
+  load(direct, folder / "p.pt");
+  CHECK(direct.second.equal(first->second));
+  CHECK_THROWS_AS(load(direct, folder / "m.pt"), ValueError);
+}
+
+TEST_CASE("save and load: bytes in memory and functions that take and give them") {
+  const Tensor t = arange(5);
+  std::string kept;
+  save(t, [&](const void* bytes, size_t count) {
+    kept.append(static_cast<const char*>(bytes), count);
+    return count;
+  });
+  Tensor a, b, c;
+  load(a, kept.data(), kept.size());
+  CHECK(a.equal(t));
+  const auto size = [&] { return kept.size(); };
+  const auto read = [&](uint64_t position, void* to, size_t count) {
+    return kept.copy(static_cast<char*>(to), count, position);
+  };
+  load(b, read, size, kCPU);
+  CHECK(b.equal(t));
+  CHECK_THROWS_WITH_AS(load(c, read, [&] { return kept.size() + 1; }),
+                       doctest::Contains("the function gave"), IoError);
+  CHECK_THROWS_AS(save(t, [](const void*, size_t count) { return count - 1; }), IoError);
+}
+
+TEST_CASE("save and load: what torch.save wrote in Python is refused with a way out") {
+  const TemporaryFolder folder;
+  for (const std::string& bytes :
+       {std::string("PK\x03\x04\0\0archive/data.pkl", 24), std::string("\x80\x02}q\0.", 6)}) {
+    write_bytes(folder / "model.pt", bytes);
+    std::istringstream stream(bytes);
+    nn::Linear model(2, 2);
+    CHECK_THROWS_WITH_AS(load(model, folder / "model.pt"), doctest::Contains("save_file"), IoError);
+    CHECK_THROWS_WITH_AS(load(model, stream), doctest::Contains("save_file"), IoError);
+  }
 }

@@ -3,6 +3,7 @@
 // the workers: each batch has random numbers of its own, given by the epoch's and its place.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -28,6 +29,8 @@ struct PELLUCID_API DataLoaderOptions {
   PELLUCID_ARG(size_t, max_jobs) = 0;
   PELLUCID_ARG(bool, enforce_ordering) = true;  ///< kept for libtorch's sake: order is always kept
   PELLUCID_ARG(bool, drop_last) = false;
+  /// The longest wait for a worker's batch; none by default.
+  PELLUCID_ARG(std::optional<std::chrono::milliseconds>, timeout);
 };
 
 namespace detail {
@@ -108,7 +111,7 @@ template <class Dataset, class Sampler> class DataLoader {
   Iterator begin() {
     abandon();
     if (!resumed_) {
-      sampler_.reset();
+      sampler_.reset(std::nullopt);
       epoch_ = sampler_.state_dict();
       epoch_seed_ = detail::draw_epoch_seed();
       delivered_ = 0;
@@ -197,9 +200,14 @@ template <class Dataset, class Sampler> class DataLoader {
     }
     if (waiting_.empty()) return nullptr;
     const std::shared_ptr<Slot> slot = waiting_.front();
-    waiting_.pop_front();
     std::unique_lock lock(slot->mutex);
-    slot->ready.wait(lock, [&] { return slot->done; });
+    const auto done = [&] { return slot->done; };
+    if (const auto limit = options_.timeout())
+      PELLUCID_CHECK(slot->ready.wait_for(lock, *limit, done), IoError,
+                     "DataLoader: a batch took longer than the timeout of {} ms.", limit->count());
+    else
+      slot->ready.wait(lock, done);
+    waiting_.pop_front();
     if (slot->error) std::rethrow_exception(slot->error);
     return std::move(slot->batch);
   }

@@ -6,7 +6,7 @@
 namespace pellucid::data {
 
 namespace example {
-struct NoTarget {};
+using NoTarget = void;
 }  // namespace example
 
 /// Data and target; each is usually a Tensor.

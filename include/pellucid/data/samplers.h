@@ -8,7 +8,18 @@
 #include "pellucid/array_ref.h"
 #include "pellucid/named_values.h"
 
+namespace pellucid::serialize {
+class OutputArchive;
+class InputArchive;
+}  // namespace pellucid::serialize
+
 namespace pellucid::data::samplers {
+
+namespace detail {
+/// A sampler's state into an archive and out of it (defined with the archives, in src/io).
+PELLUCID_API void save_state(serialize::OutputArchive& archive, const NamedValues& state);
+PELLUCID_API NamedValues load_state(serialize::InputArchive& archive);
+}  // namespace detail
 
 /// Gives the next request for a batch.
 template <class BatchRequest = std::vector<size_t>> class Sampler {
@@ -16,12 +27,19 @@ template <class BatchRequest = std::vector<size_t>> class Sampler {
   using BatchRequestType = BatchRequest;
   virtual ~Sampler() = default;
   /// Starts a new epoch, over another size if given.
-  virtual void reset(std::optional<size_t> new_size = std::nullopt) = 0;
+  virtual void reset(std::optional<size_t> new_size) = 0;
   /// At most batch_size indices; nothing at the end of the epoch.
   virtual std::optional<BatchRequest> next(size_t batch_size) = 0;
-  /// The order of this epoch and the position in it.
-  virtual NamedValues state_dict() const = 0;
-  virtual void load_state_dict(const NamedValues& values) = 0;
+  /// The order of this epoch and the position in it; empty for a sampler that cannot be resumed.
+  virtual NamedValues state_dict() const { return {}; }
+  virtual void load_state_dict(const NamedValues&) {}
+  /// The same in an archive, as libtorch's samplers have it.
+  virtual void save(serialize::OutputArchive& archive) const {
+    detail::save_state(archive, state_dict());
+  }
+  virtual void load(serialize::InputArchive& archive) {
+    load_state_dict(detail::load_state(archive));
+  }
 };
 
 /// 0, 1, 2…
@@ -41,7 +59,8 @@ class PELLUCID_API SequentialSampler : public Sampler<> {
 /// A random permutation, drawn anew from the default generator at each reset.
 class PELLUCID_API RandomSampler : public Sampler<> {
  public:
-  explicit RandomSampler(int64_t size);
+  /// Indices are int64 whatever the dtype, which is taken for libtorch's sake.
+  explicit RandomSampler(int64_t size, DType index_dtype = kInt64);
   void reset(std::optional<size_t> new_size = std::nullopt) override;
   std::optional<std::vector<size_t>> next(size_t batch_size) override;
   /// Seed and offset from which the permutation is drawn, and the position: a few numbers.

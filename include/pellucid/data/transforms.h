@@ -47,6 +47,10 @@ class BatchLambda : public BatchTransform<Input, Output> {
   FunctionType function_;
 };
 
+/// What makes one value of a batch, and a function that does.
+template <class T, class Batch = std::vector<T>> using Collation = BatchTransform<Batch, T>;
+template <class T, class Batch = std::vector<T>> using Collate = BatchLambda<Batch, T>;
+
 /// A function of one example.
 template <class Input, class Output = Input> class Lambda : public Transform<Input, Output> {
  public:

@@ -3,7 +3,9 @@
 // metadata.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,8 @@ class PELLUCID_API OutputArchive {
   void write(const std::string& key, OutputArchive& nested);
   void save_to(const std::string& path) const;
   void save_to(std::ostream& stream) const;
+  /// Gives the bytes to `write`, which returns how many of them it took.
+  void save_to(const std::function<size_t(const void* bytes, size_t count)>& write) const;
   const NamedValues& values() const { return values_; }
 
  private:
@@ -31,11 +35,15 @@ class PELLUCID_API OutputArchive {
 /// Gives back what was saved.
 class PELLUCID_API InputArchive {
  public:
-  void load_from(const std::string& path);
-  void load_from(std::istream& stream);
-  /// Reads a tensor: into the values of `tensor` where that is defined and has the same sizes and
-  /// dtype (a parameter stays the same parameter), else as a new one. Throws ValueError where the
-  /// key is missing, ShapeError where a defined tensor does not fit.
+  void load_from(const std::string& path, std::optional<Device> device = std::nullopt);
+  void load_from(std::istream& stream, std::optional<Device> device = std::nullopt);
+  void load_from(const char* bytes, size_t count, std::optional<Device> device = std::nullopt);
+  /// From `size()` bytes that `read` copies, so many from a position, and says how many it did.
+  void load_from(const std::function<size_t(uint64_t position, void* to, size_t count)>& read,
+                 const std::function<size_t()>& size, std::optional<Device> device = std::nullopt);
+  /// Reads a tensor: into the values of `tensor` where that is defined and has the same sizes (a
+  /// parameter stays the same parameter), else in its place. Throws ValueError where the key is
+  /// missing, ShapeError where the sizes of a tensor that requires a gradient do not fit.
   void read(const std::string& key, Tensor& tensor, bool is_buffer = false) const;
   /// The same; false where the key is missing.
   bool try_read(const std::string& key, Tensor& tensor, bool is_buffer = false) const;
@@ -49,6 +57,7 @@ class PELLUCID_API InputArchive {
 
  private:
   void set(const io::SafeTensors& file);
+  void parse(std::string_view bytes);
   NamedValues values_;
 };
 

@@ -20,7 +20,7 @@ class PELLUCID_API FunctionalImpl : public Cloneable<FunctionalImpl> {
                       const Tensor& input) -> Tensor { return function(input, bound...); }) {}
   void reset() override {}
   Tensor forward(Tensor input) { return function_(std::move(input)); }
-  bool is_serializable() const { return false; }
+  bool is_serializable() const override { return false; }
 
  private:
   Function function_;

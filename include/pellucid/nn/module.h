@@ -13,6 +13,11 @@
 #include "pellucid/ordered_dict.h"
 #include "pellucid/tensor.h"
 
+namespace pellucid::serialize {
+class OutputArchive;
+class InputArchive;
+}  // namespace pellucid::serialize
+
 namespace pellucid::nn {
 
 class Module;
@@ -98,6 +103,11 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   /// Copies values into the parameters and buffers. Unless all fits, nothing is changed and one
   /// error lists what is missing, unexpected (if strict) or of another shape.
   void load_state_dict(const StateDict& state, bool strict = true);
+  /// The state dict into an archive and out of it (defined with the archives, in src/io).
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
+  /// Whether the module has anything to save, for libtorch's sake.
+  virtual bool is_serializable() const { return true; }
 
   /// This module as M, or null.
   template <class M>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -116,6 +117,30 @@ class MapDataset : public BatchDataset<MapDataset<SourceDataset, AppliedTransfor
   SourceDataset dataset_;
   AppliedTransform transform_;
 };
+
+/// A data set that all copies share, for one that must not be copied into each worker; it must bear
+/// calls from several threads.
+template <class D>
+class SharedBatchDataset : public BatchDataset<SharedBatchDataset<D>, typename D::BatchType,
+                                               typename D::BatchRequestType> {
+ public:
+  SharedBatchDataset(std::shared_ptr<D> dataset) : dataset_(std::move(dataset)) {}
+  typename D::BatchType get_batch(typename D::BatchRequestType request) override {
+    return dataset_->get_batch(std::move(request));
+  }
+  std::optional<size_t> size() const override { return dataset_->size(); }
+  D& operator*() { return *dataset_; }
+  const D& operator*() const { return *dataset_; }
+  D* operator->() { return dataset_.get(); }
+  const D* operator->() const { return dataset_.get(); }
+
+ private:
+  std::shared_ptr<D> dataset_;
+};
+
+template <class D, class... Args> SharedBatchDataset<D> make_shared_dataset(Args&&... args) {
+  return std::make_shared<D>(std::forward<Args>(args)...);
+}
 
 template <class DatasetType, class TransformType>
 MapDataset<DatasetType, TransformType> map(DatasetType dataset, TransformType transform) {

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Repeats in PyTorch the runs that tests/parity/training.cpp and schedules.cpp wrote, and compares.
+
+usage: training.py FOLDER
+
+A training run starts from the same weights and sees the same batches: every loss must be equal within the run's
+tolerance, and where first gradients were written, each parameter's too. An optimiser is given the same gradients: its
+parameters must be equal after every step. A schedule must give the same learning rates and momentum in every epoch.
+Ends with "N passed, N failed", which counts runs; exits with 1 if any failed.
+"""
+import json, math, pathlib, struct, sys, warnings
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64}
+
+
+def read_safetensors(path):
+    """The tensors by name, and the run's facts."""
+    data = bytearray(path.read_bytes())
+    size, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + size])
+    facts = json.loads(header.pop("__metadata__")["run"])
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + size + offset for offset in entry["data_offsets"])
+        tensors[name] = torch.frombuffer(data[begin:end], dtype=DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return tensors, facts
+
+
+def part(tensors, prefix):
+    return {name[len(prefix):]: t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+class TwoLayer(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(1000, 100), nn.ReLU(), nn.Linear(100, 10))
+
+
+class MnistCnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3), nn.Conv2d(32, 64, 3)
+        self.fc1, self.fc2 = nn.Linear(9216, 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
+        return F.log_softmax(self.fc2(F.relu(self.fc1(x.flatten(1)))), 1)
+
+
+class Block(nn.Module):
+    def __init__(self, heads, width):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.ModuleDict({"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)})
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width)})
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.attn["c_attn"](self.ln_1(x)).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        x = x + self.attn["c_proj"](y)
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocabulary, length, layers, heads, width):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.h = nn.ModuleList(Block(heads, width) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, ids):
+        x = self.wte(ids) + self.wpe(torch.arange(ids.shape[1]))
+        for block in self.h:
+            x = block(x)
+        return F.linear(self.ln_f(x), self.wte.weight)
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, after, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(after, after, 3, 1, 1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(after), nn.BatchNorm2d(after)
+        self.downsample = None
+        if stride != 1 or before != after:
+            self.downsample = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (self.downsample(x) if self.downsample else x))
+
+
+class ResNet18(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        for i, (before, after) in enumerate([(64, 64), (64, 128), (128, 256), (256, 512)]):
+            stage = nn.Sequential(BasicBlock(before, after, 1 if i == 0 else 2), BasicBlock(after, after, 1))
+            setattr(self, f"layer{i + 1}", stage)
+        self.fc = nn.Linear(512, classes)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+LOSSES = {
+    "squared_error": lambda output, target: F.mse_loss(output, target, reduction="sum"),
+    "negative_log_likelihood": F.nll_loss,
+    "cross_entropy": F.cross_entropy,
+    "token_cross_entropy": lambda output, target: F.cross_entropy(output.flatten(0, 1), target.flatten()),
+}
+
+
+class Mismatch(Exception):
+    pass
+
+
+def relative(ours, theirs):
+    """The norm of the difference over the norm of theirs; infinite where one of them is not finite."""
+    difference = (ours.double() - theirs.double()).norm().item() / max(theirs.double().norm().item(), 1e-300)
+    return difference if math.isfinite(difference) else math.inf
+
+
+def check(what, difference, tolerance):
+    if not difference <= tolerance:
+        raise Mismatch(f"{what} differs by {difference:.3g}, relative; allowed are {tolerance:.3g}")
+    return difference
+
+
+def compare_training(tensors, facts):
+    model = globals()[facts["model"]](*facts["arguments"]).to(getattr(torch, facts["dtype"]))
+    model.load_state_dict(part(tensors, "weights."))
+    model.train(facts["training"])
+    optimizer = getattr(torch.optim, facts["optimizer"])(model.parameters(), **facts["options"])
+    worst, worst_gradient = 0, None
+    for step, ours in enumerate(tensors["losses"]):
+        i = step % facts["batches"]
+        optimizer.zero_grad()
+        loss = LOSSES[facts["loss"]](model(tensors[f"data.{i}"]), tensors[f"target.{i}"])
+        loss.backward()
+        worst = max(worst, check(f"the loss of step {step}", relative(ours, loss.detach()), facts["tolerance"]))
+        gradients = part(tensors, "gradients.") if step == 0 else {}
+        for name, p in model.named_parameters():
+            if name in gradients:
+                difference = relative(gradients[name], p.grad)
+                worst_gradient = max(worst_gradient or 0, check(f"the gradient of {name}", difference, facts["tolerance"]))
+        optimizer.step()
+    count = len(tensors["losses"])
+    text = f"{count} loss{'es' if count > 1 else ''} ({tensors['losses'][0]:.4f} to {tensors['losses'][-1]:.4f}) within {worst:.1e}"
+    return text + (f", first gradients within {worst_gradient:.1e}" if worst_gradient is not None else "")
+
+
+def compare_optimizer(tensors, facts):
+    first, second = (tensors[f"values.0.{i}"].clone().requires_grad_() for i in range(2))
+    groups = [{"params": [first]}, {"params": [second], "lr": facts["second_lr"]}]
+    optimizer = getattr(torch.optim, facts["optimizer"])(groups, **facts["options"])
+    worst, step = 0, 1
+    while f"gradients.{step}.0" in tensors:
+        for i, p in enumerate((first, second)):
+            p.grad = tensors[f"gradients.{step}.{i}"]
+        optimizer.step()
+        for i, p in enumerate((first, second)):
+            difference = relative(tensors[f"values.{step}.{i}"], p.detach())
+            worst = max(worst, check(f"parameter {i} after step {step}", difference, facts["tolerance"]))
+        step += 1
+    options = ", ".join(f"{name}={value}" for name, value in facts["options"].items())
+    return f"{step - 1} steps within {worst:.1e} ({options})"
+
+
+def make_schedule(optimizer, name, keywords):
+    keywords = dict(keywords)
+    if name == "SequentialLR":
+        keywords["schedulers"] = [make_schedule(optimizer, *each) for each in keywords["schedulers"]]
+    if name == "LambdaLR":
+        keywords["lr_lambda"] = {"1 / (1 + epoch)": lambda epoch: 1 / (1 + epoch)}[keywords["lr_lambda"]]
+    return getattr(torch.optim.lr_scheduler, name)(optimizer, **keywords)
+
+
+def compare_schedule(tensors, facts):
+    groups = [{"params": [torch.ones(1, requires_grad=True)], "lr": lr} for lr in facts["lrs"]]
+    options = {"momentum": 0.9} if facts["optimizer"] == "SGD" else {}
+    optimizer = getattr(torch.optim, facts["optimizer"])(groups, **options)
+    schedule = make_schedule(optimizer, facts["schedule"], facts["keywords"])
+    worst = 0
+    for epoch, ours in enumerate(tensors["rates"]):
+        if epoch:
+            optimizer.step()
+            schedule.step(*([facts["metrics"][epoch]] if facts["schedule"] == "ReduceLROnPlateau" else []))
+        first, second = optimizer.param_groups
+        momentum = first["momentum"] if "momentum" in first else first["betas"][0]
+        theirs = torch.tensor([float(first["lr"]), float(second["lr"]), momentum], dtype=torch.float64)
+        worst = max(worst, check(f"epoch {epoch}: {ours.tolist()} against {theirs.tolist()}", relative(ours, theirs), facts["tolerance"]))
+    keywords = ", ".join(f"{name}={value}" for name, value in facts["keywords"].items())
+    return f"{len(tensors['rates'])} epochs of {facts['optimizer']} within {worst:.1e} ({keywords})"
+
+
+COMPARE = {"training": compare_training, "optimizer": compare_optimizer, "schedule": compare_schedule}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    warnings.simplefilter("ignore")
+    passed = failed = 0
+    for path in sorted(pathlib.Path(sys.argv[1]).glob("*.safetensors")):
+        tensors, facts = read_safetensors(path)
+        try:
+            print(f"{path.stem}: {COMPARE[facts['kind']](tensors, facts)}")
+            passed += 1
+        except Exception as error:  # whatever PyTorch raises is a difference too
+            print(f"failed: {path.stem}: {type(error).__name__}: {error}")
+            failed += 1
+    print(f"training, optimisers and schedules compared with PyTorch {torch.__version__}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
