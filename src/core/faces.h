@@ -8,7 +8,7 @@
 namespace pellucid {
 
 /// A 0-dimensional tensor made from a number; weakest in type promotion.
-Tensor wrapped_number(const Scalar& value);
+PELLUCID_API Tensor wrapped_number(const Scalar& value);
 
 /// Collects pointers to the inputs of an op that takes a list.
 class InputPointers {

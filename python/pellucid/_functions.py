@@ -1,0 +1,276 @@
+"""Functions of the torch namespace whose Python form is not that of a record: creation from data, variadic arguments, words
+for numbers, results that depend on flags."""
+import builtins
+
+from . import _C
+from ._tensor import Tensor, nonzero, split, unique, unique_consecutive  # noqa: F401 (functions and methods alike)
+from ._types import check_device
+
+_F = _C.functions
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A new tensor with a copy of data: numbers, nested sequences, an array."""
+    check_device(device)
+    if isinstance(data, Tensor):
+        import warnings
+        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                      "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+                      UserWarning, stacklevel=2)
+    return _C._make_tensor(data, dtype, requires_grad)
+
+
+def as_tensor(data, dtype=None, device=None):
+    """data as a tensor, sharing its memory where that is possible."""
+    check_device(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if hasattr(data, "__array_interface__") and getattr(data, "ndim", 0):
+        over = _C._over_buffer(data)
+        return over if dtype is None else over.to(dtype)
+    return _C._make_tensor(data, dtype)
+
+
+asarray = as_tensor
+
+
+def from_numpy(array):
+    """A tensor over the memory of a NumPy array."""
+    if not hasattr(array, "__array_interface__"):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    return _C._over_buffer(array)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over the memory of a buffer."""
+    view = memoryview(buffer).cast("B")[offset:]
+    if count >= 0:
+        view = view[:count * dtype.itemsize]
+    elif len(view) % dtype.itemsize:
+        raise ValueError(f"buffer length ({len(view)} bytes) after offset ({offset} bytes) must be a multiple of element size "
+                         f"({dtype.itemsize})")
+    letter = {"float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",
+              "bool": "?"}.get(str(dtype).rpartition(".")[2])
+    if letter is None:
+        raise TypeError(f"frombuffer: {dtype} has no buffer format")
+    return _C._over_buffer(view.cast(letter)).requires_grad_(requires_grad)
+
+
+def from_dlpack(source):
+    """A tensor over the memory of another library's tensor."""
+    return _C._from_dlpack(source.__dlpack__() if hasattr(source, "__dlpack__") else source)
+
+
+def _tensors(args):
+    return list(args[0]) if len(args) == 1 and isinstance(args[0], (list, tuple)) else list(args)
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """Grids of coordinates, one per one-dimensional tensor."""
+    return _F["meshgrid"](_tensors(tensors), indexing or "ij")
+
+
+def broadcast_tensors(*tensors):
+    """The tensors expanded to their common sizes."""
+    return _F["broadcast_tensors"](_tensors(tensors))
+
+
+def broadcast_shapes(*shapes):
+    """The sizes that shapes broadcast to."""
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    return broadcast_tensors(*[_F["empty"](1).expand(s) for s in shapes])[0].shape if shapes else _C.Size()
+
+
+def block_diag(*tensors):
+    """A matrix with the given ones along its diagonal."""
+    return _F["block_diag"](_tensors(tensors))
+
+
+def einsum(equation, *operands):
+    """Sums of products named by letters: einsum('ij,jk->ik', a, b)."""
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum(): the equation must be a str, not {type(equation).__name__}")
+    return _F["einsum"](equation, _tensors(operands))
+
+
+def atleast(name):
+    function = _F[name]
+    def call(*tensors):
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return function(tensors[0])
+        return tuple(function(t) for t in _tensors(tensors))
+    call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
+
+atleast_1d, atleast_2d, atleast_3d = atleast("atleast_1d"), atleast("atleast_2d"), atleast("atleast_3d")
+
+
+def where(condition, input=None, other=None):
+    """Elements of input where the condition holds, of other elsewhere; the places alone without them."""
+    if input is None and other is None:
+        return _F["where"](condition)
+    return _F["where"](condition, input, other)
+
+
+def arange(start=None, end=None, step=None, **options):
+    """Numbers from start (0) up to, without, end."""
+    if end is None:
+        start, end = 0, start
+    return _F["arange"](start, end, 1 if step is None else step, **options)
+
+
+def range(start=0, end=None, step=1, **options):
+    """Numbers from start to end, both ends included."""
+    dtype = options.pop("dtype", None) or _C.get_default_dtype()
+    count = int((end - start) / step) + 1
+    return (_F["arange"](0, count, dtype=_C.float64) * step + start).to(dtype)
+
+
+def linspace(start, end, steps, *, dtype=None, **options):
+    """`steps` numbers from start to end."""
+    number = lambda v: v.item() if isinstance(v, Tensor) else v
+    return _F["linspace"](number(start), number(end), steps, dtype=dtype, **options)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The p-norm over dims; 'fro' is 2, 'nuc' the sum of the singular values."""
+    if dtype is not None:
+        input = input.to(dtype)
+    if p == "nuc":
+        return _F["linalg_matrix_norm"](input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    p = 2 if p in ("fro", None) else p
+    return _F["linalg_vector_norm"](input, float(p), dim, keepdim)
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Sums over the last dims of a and the first of b, or over the given pairs."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        dims = list(builtins.range(-dims, 0)), list(builtins.range(dims))
+    one, two = ([d] if isinstance(d, int) else list(d) for d in dims)
+    return _F["tensordot"](a, b, one, two)
+
+
+def normal(mean, std=1.0, size=None, **options):
+    """Normal numbers; mean and std may be tensors."""
+    if size is not None:
+        return _F["normal"](float(mean), float(std), size, **options)
+    return _F["normal"](mean, std)
+
+
+def equal(input, other):
+    """Whether sizes and all elements are equal."""
+    return _C._equal(input, other)
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    """Whether isclose holds for every element."""
+    return input.allclose(other, rtol, atol, equal_nan)
+
+
+def numel(input):
+    """How many elements it has."""
+    return input.numel()
+
+
+def is_tensor(obj):
+    """Whether it is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input):
+    """Whether its dtype is a floating one."""
+    return input.dtype.is_floating_point
+
+
+def is_complex(input):
+    """False: there are no complex types."""
+    return False
+
+
+def is_nonzero(input):
+    """Whether a tensor of one element is not zero."""
+    return bool(input)
+
+
+def result_type(a, b):
+    """The dtype of an arithmetic op on both."""
+    empty = lambda v: v.detach()[..., :0] if isinstance(v, Tensor) and v.ndim else v
+    return (empty(a) + empty(b)).dtype
+
+
+def manual_seed(seed):
+    """Starts the random numbers from a seed."""
+    _C._manual_seed(int(seed) & 0xFFFFFFFFFFFFFFFF)
+    from .random import default_generator
+    return default_generator
+
+
+def set_default_dtype(dtype):
+    """The dtype of new floating tensors."""
+    if not isinstance(dtype, _C.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, found {dtype}")
+    _C._set_default_dtype(dtype)
+
+
+def cartesian_prod(*tensors):
+    """All combinations of elements, one a row."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return _F["stack"]([g.flatten() for g in meshgrid(*tensors)], dim=1)
+
+
+def cov(input, *, correction=1):
+    """The covariance matrix of variables in rows."""
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    x = x - x.mean(1, keepdim=True)
+    return (x @ x.t() / (x.shape[1] - correction)).squeeze()
+
+
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """The p-norm distances between the rows of both."""
+    return _F["linalg_vector_norm"](x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p), -1)
+
+
+def empty_permuted(size, physical_layout, **options):
+    """An uninitialised tensor whose dims lie in memory in the given order."""
+    order = list(physical_layout)
+    made = _F["empty"]([size[d] for d in order], **options)
+    return made.permute([order.index(d) for d in builtins.range(len(order))])
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Accepted: results never depend on threads here."""
+
+
+def are_deterministic_algorithms_enabled():
+    """True: results never depend on threads here."""
+    return True
+
+
+def set_printoptions(precision=None, **_):
+    """Refuses what differs from the one format that there is."""
+    if precision not in (None, 4):
+        raise NotImplementedError("set_printoptions: tensors are printed with PyTorch's default format alone.")
+
+
+def set_float32_matmul_precision(precision):
+    """Accepted: products of float32 are always computed in float32."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"float32 matmul precision must be highest, high or medium, found {precision}")
+
+
+def get_float32_matmul_precision():
+    """'highest': products of float32 are always computed in float32."""
+    return "highest"
+
+
+def set_num_interop_threads(threads):
+    """Accepted: there is one pool of threads."""
+
+
+def compile(model=None, **_):
+    """The model itself: every op runs at once. Accepted so that programs run unchanged."""
+    return model if model is not None else lambda m: m

@@ -1,0 +1,56 @@
+"""Old spellings that textbooks use: FloatTensor(2, 3), LongTensor([1, 2]), set_default_tensor_type."""
+from . import _C
+from ._tensor import Tensor
+from ._types import check_device
+
+
+class _TensorOf(type):
+    """torch.FloatTensor and its kin: calls make tensors of one dtype; isinstance asks for it."""
+
+    def __call__(cls, *args, device=None):
+        check_device(device)
+        if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+            return _C._make_tensor(args[0], cls.dtype) if not isinstance(args[0], Tensor) else args[0].to(cls.dtype)
+        return Tensor(*args).to(cls.dtype)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+
+class FloatTensor(metaclass=_TensorOf):
+    dtype = _C.float32
+
+
+class DoubleTensor(metaclass=_TensorOf):
+    dtype = _C.float64
+
+
+class HalfTensor(metaclass=_TensorOf):
+    dtype = _C.float16
+
+
+class LongTensor(metaclass=_TensorOf):
+    dtype = _C.int64
+
+
+class IntTensor(metaclass=_TensorOf):
+    dtype = _C.int32
+
+
+class ByteTensor(metaclass=_TensorOf):
+    dtype = _C.uint8
+
+
+class BoolTensor(metaclass=_TensorOf):
+    dtype = _C.bool
+
+
+def set_default_tensor_type(kind):
+    """The dtype of new floating tensors, by the name of a tensor type."""
+    kinds = {"torch.FloatTensor": _C.float32, "torch.DoubleTensor": _C.float64, "torch.HalfTensor": _C.float16}
+    _C._set_default_dtype(kinds[kind] if isinstance(kind, str) else kind.dtype)
+
+
+def set_default_device(device):
+    """Accepts the CPU, where every tensor is."""
+    check_device(device)

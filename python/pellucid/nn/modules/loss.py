@@ -1,0 +1,56 @@
+"""Losses as layers; each holds the arguments of its function."""
+from .. import functional as F
+from .._reduction import legacy
+from .module import Module
+
+
+class _Loss(Module):
+    """A loss: `arguments` are the options of the function beside the reduction, with their defaults."""
+    arguments = {}
+    function = None
+
+    def __init__(self, *args, size_average=None, reduce=None, reduction="mean", **given):
+        super().__init__()
+        names = list(self.arguments)
+        if len(args) > len(names):
+            raise TypeError(f"{type(self).__name__}() takes {len(names)} positional arguments but {len(args)} were given")
+        unknown = set(given) - set(names)
+        if unknown:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{sorted(unknown)[0]}'")
+        values = {**self.arguments, **dict(zip(names, args)), **given}
+        for name, value in values.items():
+            if name in ("weight", "pos_weight"):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+        self.reduction = legacy(size_average, reduce) if size_average is not None or reduce is not None else reduction
+
+    def forward(self, *inputs):
+        return type(self).function(*inputs, **{n: getattr(self, n) for n in self.arguments}, reduction=self.reduction)
+
+
+def _loss(name, function, **arguments):
+    return type(name, (_Loss,), {"function": staticmethod(function), "arguments": arguments, "__doc__": function.__doc__,
+                                 "__module__": __name__})
+
+
+L1Loss = _loss("L1Loss", F.l1_loss)
+MSELoss = _loss("MSELoss", F.mse_loss)
+SmoothL1Loss = _loss("SmoothL1Loss", F.smooth_l1_loss, beta=1.0)
+HuberLoss = _loss("HuberLoss", F.huber_loss, delta=1.0)
+CrossEntropyLoss = _loss("CrossEntropyLoss", F.cross_entropy, weight=None, ignore_index=-100, label_smoothing=0.0)
+NLLLoss = _loss("NLLLoss", F.nll_loss, weight=None, ignore_index=-100)
+BCELoss = _loss("BCELoss", F.binary_cross_entropy, weight=None)
+BCEWithLogitsLoss = _loss("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits, weight=None, pos_weight=None)
+KLDivLoss = _loss("KLDivLoss", F.kl_div, log_target=False)
+PoissonNLLLoss = _loss("PoissonNLLLoss", F.poisson_nll_loss, log_input=True, full=False, eps=1e-8)
+GaussianNLLLoss = _loss("GaussianNLLLoss", F.gaussian_nll_loss, full=False, eps=1e-6)
+SoftMarginLoss = _loss("SoftMarginLoss", F.soft_margin_loss)
+HingeEmbeddingLoss = _loss("HingeEmbeddingLoss", F.hinge_embedding_loss, margin=1.0)
+CosineEmbeddingLoss = _loss("CosineEmbeddingLoss", F.cosine_embedding_loss, margin=0.0)
+MarginRankingLoss = _loss("MarginRankingLoss", F.margin_ranking_loss, margin=0.0)
+TripletMarginLoss = _loss("TripletMarginLoss", F.triplet_margin_loss, margin=1.0, p=2.0, eps=1e-6, swap=False)
+TripletMarginWithDistanceLoss = _loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss,
+                                      distance_function=None, margin=1.0, swap=False)
+MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss, p=1, margin=1.0, weight=None)
+MultiLabelSoftMarginLoss = _loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, weight=None)

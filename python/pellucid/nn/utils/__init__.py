@@ -1,0 +1,46 @@
+"""torch.nn.utils: clipping of gradients, parameters as one vector, sequences of several lengths."""
+from ... import _C
+from ..._tensor import Tensor
+from ...autograd.forward_modes import no_grad
+from . import rnn  # noqa: F401
+
+
+def _with_gradients(parameters):
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p for p in parameters if p.grad is not None]
+
+
+@no_grad()
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """Scales the gradients so that their joint norm is at most max_norm; returns the norm before."""
+    found = _with_gradients(parameters)
+    return _C._make_tensor(_C._clip_grad_norm(found, float(max_norm), float(norm_type), error_if_nonfinite))
+
+
+@no_grad()
+def clip_grad_value_(parameters, clip_value, foreach=None):
+    """Cuts every gradient value to [-clip_value, clip_value]."""
+    _C._clip_grad_value(_with_gradients(parameters), float(clip_value))
+
+
+clip_grad_norm = clip_grad_norm_
+
+
+@no_grad()
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The joint norm of tensors."""
+    norms = [_C.functions["linalg_vector_norm"](t, norm_type) for t in tensors]
+    return _C.functions["linalg_vector_norm"](_C.functions["stack"](norms), norm_type)
+
+
+def parameters_to_vector(parameters):
+    """All values, one parameter after another."""
+    return _C.functions["cat"]([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec, parameters):
+    """The reverse: each parameter becomes its part of vec, sharing its memory."""
+    at = 0
+    for p in parameters:
+        p.data = vec[at:at + p.numel()].view_as(p).detach()
+        at += p.numel()

@@ -1,0 +1,222 @@
+// Gradients in Python: nodes, modes, backward and grad, hooks, checkpoints.
+#include "pellucid/autograd.h"
+
+#include "caster.h"
+#include "graph_objects.h"
+#include "pellucid/ops.h"
+#include "register.h"
+
+namespace pellucid::python {
+namespace {
+
+using autograd::Node;
+using autograd::NodeRef;
+using autograd::variable_list;
+
+struct PyNode {
+  NodeRef node;
+};
+
+nb::object node_object(const NodeRef& node) { return nb::steal(wrap_node(node)); }
+
+nb::tuple next_functions(const PyNode& n) {
+  nb::list out;
+  for (const autograd::Edge& e : n.node->next_edges())
+    out.append(nb::make_tuple(node_object(e.function), e.input_nr));
+  return nb::tuple(out);
+}
+
+// _saved_self and its like, as PyTorch's nodes show what they keep.
+nb::object saved_attribute(const PyNode& n, const std::string& name) {
+  if (name.rfind("_saved_", 0) == 0)
+    for (const autograd::SavedInfo& s : n.node->saved_tensors())
+      if ("_saved_" + s.name == name) return nb::cast(s.tensor);
+  throw nb::attribute_error(
+      fmt::format("'{}' object has no attribute '{}'", n.node->name(), name).c_str());
+}
+
+// Calls a Python function from the engine, which runs without the GIL.
+Tensor call_hook(const nb::object& hook, const Tensor& grad) {
+  const nb::gil_scoped_acquire gil;
+  return nb::cast<Tensor>(hook(grad));
+}
+
+// A Python object that C++ may copy and drop without the GIL.
+std::shared_ptr<nb::object> shared(nb::object o) {
+  return {new nb::object(std::move(o)), [](nb::object* p) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire gil;
+            delete p;
+          }};
+}
+
+variable_list tensors_of(const nb::object& o) {
+  const nb::gil_scoped_acquire gil;
+  variable_list out;
+  if (o.is_none()) return out;
+  if (is_tensor(o.ptr())) return {tensor_of(o.ptr())};
+  for (nb::handle item : o) out.push_back(nb::cast<Tensor>(item));
+  return out;
+}
+
+uint64_t node_hook(const PyNode& n, nb::object hook) {
+  return n.node->add_post_hook(
+      [hook = shared(std::move(hook))](const variable_list& in, const variable_list& out) {
+        const nb::gil_scoped_acquire gil;
+        nb::object result = (*hook)(nb::tuple(nb::cast(in)), nb::tuple(nb::cast(out)));
+        return result.is_none() ? in : tensors_of(result);
+      });
+}
+
+uint64_t node_prehook(const PyNode& n, nb::object hook) {
+  return n.node->add_pre_hook([hook = shared(std::move(hook))](const variable_list& out) {
+    const nb::gil_scoped_acquire gil;
+    nb::object result = (*hook)(nb::tuple(nb::cast(out)));
+    return result.is_none() ? out : tensors_of(result);
+  });
+}
+
+unsigned tensor_hook(const Tensor& t, nb::object hook) {
+  return t.register_hook(std::function<Tensor(Tensor)>(
+      [hook = shared(std::move(hook))](Tensor g) { return call_hook(*hook, g); }));
+}
+
+// Post-accumulate hooks run on the accumulator, after the gradient was added. A leaf does not own
+// its accumulator, so the caller keeps the node.
+nb::tuple accumulate_hook(const Tensor& t, nb::object hook) {
+  const autograd::Edge edge = autograd::gradient_edge(t);
+  PELLUCID_CHECK(
+      edge.function && edge.function->is_accumulate(), AutogradError,
+      "register_post_accumulate_grad_hook: only a leaf that requires a gradient has one.");
+  const Node* node = edge.function.get();
+  const uint64_t id = edge.function->add_post_hook(
+      [hook = shared(std::move(hook)), node](const variable_list& in, const variable_list&) {
+        const nb::gil_scoped_acquire gil;
+        (*hook)(nb::cast(node->variable()));
+        return in;
+      });
+  return nb::make_tuple(node_object(edge.function), id);
+}
+
+void run_backward(const variable_list& tensors, const variable_list& grads,
+                  std::optional<bool> retain_graph, bool create_graph,
+                  const variable_list& inputs) {
+  const nb::gil_scoped_release unlocked;
+  autograd::backward(tensors, grads, retain_graph, create_graph, inputs);
+}
+
+variable_list run_grad(const variable_list& outputs, const variable_list& inputs,
+                       const variable_list& grads, std::optional<bool> retain_graph,
+                       bool create_graph, bool allow_unused) {
+  const nb::gil_scoped_release unlocked;
+  return autograd::grad(outputs, inputs, grads, retain_graph, create_graph, allow_unused);
+}
+
+// A C++ function of tensors from a Python one.
+std::function<variable_list(const variable_list&)> function_of(nb::object f) {
+  return [f = shared(std::move(f))](const variable_list& in) {
+    const nb::gil_scoped_acquire gil;
+    nb::list args;
+    for (const Tensor& t : in) args.append(nb::cast(t));
+    return tensors_of((*f)(*nb::tuple(args)));
+  };
+}
+
+variable_list run_checkpoint(nb::object f, const variable_list& inputs, bool preserve_rng_state) {
+  return autograd::checkpoint(function_of(std::move(f)), inputs, preserve_rng_state);
+}
+
+bool run_gradcheck(nb::object f, const variable_list& inputs, double eps, double atol, double rtol,
+                   bool raise_exception, bool second) {
+  const auto function = function_of(std::move(f));
+  return second ? autograd::gradgradcheck(function, inputs, eps, atol, rtol, raise_exception)
+                : autograd::gradcheck(function, inputs, eps, atol, rtol, raise_exception);
+}
+
+// Scopes that Python opens and closes: with saved_tensors_hooks(pack, unpack).
+struct SavedScope {
+  std::unique_ptr<autograd::SavedTensorsHooks> hooks;
+};
+
+SavedScope* open_saved_scope(nb::object pack, nb::object unpack) {
+  auto packer = shared(std::move(pack)), unpacker = shared(std::move(unpack));
+  return new SavedScope{std::make_unique<autograd::SavedTensorsHooks>(
+      [packer](const Tensor& t) -> std::any {
+        const nb::gil_scoped_acquire gil;
+        return shared((*packer)(t));
+      },
+      [unpacker](const std::any& packed) -> Tensor {
+        const nb::gil_scoped_acquire gil;
+        return nb::cast<Tensor>((*unpacker)(*std::any_cast<std::shared_ptr<nb::object>>(packed)));
+      })};
+}
+
+void set_inference(bool on, std::vector<std::unique_ptr<autograd::InferenceMode>>& scopes) {
+  if (on)
+    scopes.push_back(std::make_unique<autograd::InferenceMode>(true));
+  else if (!scopes.empty())
+    scopes.pop_back();
+}
+
+}  // namespace
+
+PyObject* wrap_node(const NodeRef& node) {
+  if (!node) Py_RETURN_NONE;
+  return nb::cast(PyNode{node}).release().ptr();
+}
+
+void register_autograd(nb::module_& m) {
+  nb::class_<PyNode>(m, "Node", "A step of backward.")
+      .def("name", [](const PyNode& n) { return n.node->name(); })
+      .def_prop_ro("next_functions", next_functions)
+      .def_prop_ro("variable", [](const PyNode& n) { return n.node->variable(); })
+      .def_prop_ro("saved_tensors",
+                   [](const PyNode& n) {
+                     nb::list out;
+                     for (const autograd::SavedInfo& s : n.node->saved_tensors())
+                       out.append(nb::cast(s.tensor));
+                     return nb::tuple(out);
+                   })
+      .def("_sequence_nr", [](const PyNode& n) { return n.node->sequence_nr(); })
+      .def("_register_hook", node_hook)
+      .def("_register_prehook", node_prehook)
+      .def("_remove_hook", [](const PyNode& n, uint64_t id) { n.node->remove_hook(id); })
+      .def("__getattr__", saved_attribute)
+      .def(
+          "__eq__",
+          [](const PyNode& a, nb::object b) {
+            return nb::isinstance<PyNode>(b) && nb::cast<PyNode&>(b).node == a.node;
+          },
+          nb::arg().none())
+      .def("__hash__",
+           [](const PyNode& n) { return reinterpret_cast<uintptr_t>(n.node.get()) >> 4; })
+      .def("__repr__", [](const PyNode& n) {
+        return fmt::format("<{} object at {}>", n.node->name(),
+                           static_cast<const void*>(n.node.get()));
+      });
+
+  m.def("_backward", run_backward, nb::arg("tensors"), nb::arg("grads"),
+        nb::arg("retain_graph").none(), nb::arg("create_graph"), nb::arg("inputs"));
+  m.def("_grad", run_grad, nb::arg("outputs"), nb::arg("inputs"), nb::arg("grads"),
+        nb::arg("retain_graph").none(), nb::arg("create_graph"), nb::arg("allow_unused"));
+  m.def("_tensor_hook", tensor_hook);
+  m.def("_remove_tensor_hook", [](const Tensor& t, unsigned id) { t.remove_hook(id); });
+  m.def("_accumulate_hook", accumulate_hook);
+  m.def("_checkpoint", run_checkpoint);
+  m.def("_gradcheck", run_gradcheck);
+  nb::class_<SavedScope>(m, "_SavedScope").def("close", [](SavedScope& s) { s.hooks.reset(); });
+  m.def("_open_saved_scope", open_saved_scope, nb::rv_policy::take_ownership);
+
+  m.def("is_grad_enabled", autograd::GradMode::is_enabled);
+  m.def("_set_grad_enabled", autograd::GradMode::set_enabled);
+  m.def("is_inference_mode_enabled", autograd::InferenceMode::is_enabled);
+  m.def("_set_inference", [](bool on) {
+    thread_local std::vector<std::unique_ptr<autograd::InferenceMode>> scopes;
+    set_inference(on, scopes);
+  });
+  m.def("is_anomaly_enabled", autograd::AnomalyMode::is_enabled);
+  m.def("is_anomaly_check_nan_enabled", autograd::AnomalyMode::should_check_nan);
+  m.def("_set_anomaly", autograd::AnomalyMode::set_enabled);
+}
+
+}  // namespace pellucid::python

@@ -1,0 +1,33 @@
+// The callables that Python sees for op records: functions and Tensor methods, in-place forms too.
+#pragma once
+
+#include <Python.h>
+
+#include "pellucid/op.h"
+
+namespace pellucid::python {
+
+/// Puts a function for every record into `functions` (a dict by name), and methods into the Tensor
+/// type; throws PythonErrorSet.
+void bind_records(PyObject* module, PyObject* functions);
+
+/// Runs f without the GIL where the inputs are so large that other threads gain from it.
+bool worth_releasing(Inputs inputs, OpKind kind);
+
+/// Lets other Python threads run while it lives, if `on`.
+class MayRelease {
+ public:
+  explicit MayRelease(bool on) : state_(on ? PyEval_SaveThread() : nullptr) {}
+  ~MayRelease() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  MayRelease(const MayRelease&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// One visible result, as the door returns it.
+PyObject* call_one(const OpDef& op, Inputs inputs, Attrs attrs);
+
+}  // namespace pellucid::python

@@ -1,0 +1,12 @@
+// What each file adds to the extension module.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace pellucid::python {
+
+void register_autograd(nanobind::module_& m);
+void register_function(nanobind::module_& m);
+void register_tools(nanobind::module_& m);
+
+}  // namespace pellucid::python
