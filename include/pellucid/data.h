@@ -3,6 +3,7 @@
 
 #include "pellucid/data/dataloader.h"
 #include "pellucid/data/datasets/base.h"
+#include "pellucid/data/datasets/drawn_digits.h"
 #include "pellucid/data/datasets/mnist.h"
 #include "pellucid/data/datasets/tensor.h"
 #include "pellucid/data/datasets/text.h"

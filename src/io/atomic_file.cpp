@@ -6,28 +6,47 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
+#include "base/env.h"
 #include "pellucid/error.h"
 
 namespace pellucid::io {
 namespace {
 
+/// The hook that PELLUCID_FAULT asks for.
+FaultHook hook_of_environment() {
+  const std::optional<std::string> text = env_string("PELLUCID_FAULT");
+  if (!text) return nullptr;
+  constexpr std::pair<std::string_view, int> kFaults[] = {
+      {"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EROFS", EROFS}, {"EDQUOT", EDQUOT}, {"KILL", 0}};
+  int64_t at = 0;
+  const auto [end, status] = std::from_chars(text->data(), text->data() + text->size(), at);
+  for (const auto& [name, error] : kFaults)
+    if (status == std::errc() && at > 0 && std::string(end) == ":" + std::string(name))
+      return [left = std::make_shared<std::atomic<int64_t>>(at), error = error](FileStep) {
+        if (--*left != 0) return 0;
+        if (error == 0) kill(getpid(), SIGKILL);
+        return error;
+      };
+  pellucid::detail::raise<ValueError>(
+      "PELLUCID_FAULT: expected N:ENOSPC, N:EIO, N:EROFS, N:EDQUOT or N:KILL with N from 1, found "
+      "'{}'.",
+      *text);
+}
+
 std::mutex hook_mutex;
 std::shared_ptr<const FaultHook> hook;
-
-int injected(FileStep step) {
-  std::shared_ptr<const FaultHook> now;
-  {
-    const std::lock_guard lock(hook_mutex);
-    now = hook;
-  }
-  return now && *now ? (*now)(step) : 0;
-}
+bool hook_known = false;  ///< false until the environment was asked
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -46,14 +65,28 @@ std::string target_of(const std::string& path) {
 }  // namespace
 
 std::string_view name_of(FileStep step) {
-  constexpr std::string_view names[] = {"open",  "write",  "fsync",
-                                        "close", "rename", "fsync of the folder"};
+  constexpr std::string_view names[] = {
+      "open", "write", "fsync", "close", "rename", "fsync of the folder", "append"};
   return names[static_cast<size_t>(step)];
 }
 
 void set_fault_hook(FaultHook f) {
   const std::lock_guard lock(hook_mutex);
   hook = std::make_shared<const FaultHook>(std::move(f));
+  hook_known = true;
+}
+
+int injected_fault(FileStep step) {
+  std::shared_ptr<const FaultHook> now;
+  {
+    const std::lock_guard lock(hook_mutex);
+    if (!hook_known) {
+      hook = std::make_shared<const FaultHook>(hook_of_environment());
+      hook_known = true;
+    }
+    now = hook;
+  }
+  return now && *now ? (*now)(step) : 0;
 }
 
 AtomicFile::AtomicFile(std::string who, const std::string& path)
@@ -82,7 +115,7 @@ void AtomicFile::fail(FileStep step, int error) const {
 }
 
 template <class F> void AtomicFile::attempt(FileStep step, const F& call) {
-  if (const int error = injected(step)) fail(step, error);
+  if (const int error = injected_fault(step)) fail(step, error);
   if (call() < 0) fail(step, errno);
 }
 
@@ -122,6 +155,12 @@ void AtomicFile::commit() {
   attempt(FileStep::Rename, [&] { return rename(temporary_.c_str(), path_.c_str()); });
   committed_ = true;
   sync_folder();
+}
+
+void write_file(const std::string& who, const std::string& path, std::string_view bytes) {
+  AtomicFile file(who, path);
+  file.write(bytes);
+  file.commit();
 }
 
 }  // namespace pellucid::io

@@ -8,17 +8,23 @@
 #include <string>
 #include <string_view>
 
+#include "pellucid/api.h"
+
 namespace pellucid::io {
 
-/// The system calls of a save, in the order in which they happen.
-enum class FileStep : uint8_t { Open, Write, Sync, Close, Rename, SyncFolder };
+/// The system calls of a save, in the order in which they happen, and the appending of metrics.
+enum class FileStep : uint8_t { Open, Write, Sync, Close, Rename, SyncFolder, Append };
 std::string_view name_of(FileStep step);
 
-/// For tests: asked before each step; an errno that is not 0 makes the step fail with it.
+/// For tests: asked before each step; an errno that is not 0 makes the step fail with it. The
+/// variable PELLUCID_FAULT="N:WHAT" makes a hook for a whole process: its N-th step fails as WHAT
+/// says (ENOSPC, EIO, EROFS, EDQUOT), or ends the process as kill -9 does (KILL).
 using FaultHook = std::function<int(FileStep step)>;
 void set_fault_hook(FaultHook hook);
+/// The errno with which this step is to fail, or 0.
+int injected_fault(FileStep step);
 
-class AtomicFile {
+class PELLUCID_API AtomicFile {
  public:
   /// Opens the temporary file; `who` begins the errors' messages. A link is followed: its target is
   /// replaced.
@@ -42,5 +48,9 @@ class AtomicFile {
   uint64_t written_ = 0;
   bool committed_ = false;
 };
+
+/// Writes or replaces a whole file.
+PELLUCID_API void write_file(const std::string& who, const std::string& path,
+                             std::string_view bytes);
 
 }  // namespace pellucid::io

@@ -6,14 +6,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "io/atomic_file.h"
 #include "io/crc32c.h"
 #include "pellucid/error.h"
 
@@ -80,51 +83,113 @@ std::string event_path(const std::string& folder) {
                      host, getpid(), count++);
 }
 
-/// Cuts the file after its last newline.
-std::string cut_unfinished(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return path;  // not there yet, or AppendFile will say why
+/// Where the file's last whole line ends; nothing where there is no file yet.
+std::optional<uint64_t> end_of_lines(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;  // AppendFile will say why, if it matters
   off_t end = lseek(file, 0, SEEK_END);
   char c = '\n';
   while (end > 0 && pread(file, &c, 1, end - 1) == 1 && c != '\n') --end;
-  const int result = ftruncate(file, end), error = errno;
   close(file);
-  PELLUCID_CHECK(result == 0, IoError, "JsonLinesWriter: cannot shorten {}: {} (errno {}).", path,
-                 std::strerror(error), error);
-  return path;
+  return end < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(end));
 }
 
-nlohmann::ordered_json plain(const Value& v) {
-  if (const bool* b = v.as<bool>()) return *b;
-  if (const int64_t* i = v.as<int64_t>()) return *i;
-  if (const double* d = v.as<double>()) {
-    if (!std::isfinite(*d)) return nullptr;
-    return *d;
+// By hand, for it is called at every step of a training.
+void append_text(std::string& out, const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+  });
+  if (plain)
+    out.append(1, '"').append(text).append(1, '"');
+  else
+    out += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void append_value(std::string& out, const Value& v) {
+  const auto to = std::back_inserter(out);
+  if (const double* d = v.as<double>(); d && std::isfinite(*d)) {
+    const size_t from = out.size();
+    fmt::format_to(to, "{}", *d);
+    if (out.find_first_of(".e", from) == std::string::npos) out += ".0";  // stays a float
+  } else if (const int64_t* i = v.as<int64_t>()) {
+    fmt::format_to(to, "{}", *i);
+  } else if (const bool* b = v.as<bool>()) {
+    out += *b ? "true" : "false";
+  } else if (const std::string* s = v.as<std::string>()) {
+    append_text(out, *s);
+  } else if (const Values* list = v.as<Values>()) {
+    out += '[';
+    for (const Value& e : *list) {
+      if (&e != list->data()) out += ',';
+      append_value(out, e);
+    }
+    out += ']';
+  } else {
+    PELLUCID_CHECK(v.is_none() || d, TypeError, "json_line: a {} cannot be written.",
+                   v.type_name());
+    out += "null";
   }
-  if (const std::string* s = v.as<std::string>()) return *s;
-  if (const Values* list = v.as<Values>()) {
-    auto out = nlohmann::ordered_json::array();
-    for (const Value& e : *list) out.push_back(plain(e));
-    return out;
-  }
-  PELLUCID_CHECK(v.is_none(), TypeError, "JsonLinesWriter: a {} cannot be written.", v.type_name());
-  return nullptr;
 }
 
 }  // namespace
 
-AppendFile::AppendFile(std::string path)
+AppendFile::AppendFile(std::string path, std::optional<uint64_t> keep)
     : path_(std::move(path)),
       file_(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
   PELLUCID_CHECK(file_ >= 0, IoError, "metrics: cannot open {}: {} (errno {}).", path_,
                  std::strerror(errno), errno);
+  try {
+    const off_t end = lseek(file_, 0, SEEK_END);
+    size_ = end < 0 ? 0 : static_cast<uint64_t>(end);
+    if (!keep) return;
+    PELLUCID_CHECK(*keep <= size_, IoError, "metrics: {} has {} bytes but should have {}.", path_,
+                   size_, *keep);
+    PELLUCID_CHECK(*keep == size_ || ftruncate(file_, static_cast<off_t>(*keep)) == 0, IoError,
+                   "metrics: cannot shorten {}: {} (errno {}).", path_, std::strerror(errno),
+                   errno);
+    size_ = *keep;
+  } catch (...) {
+    close(file_);
+    throw;
+  }
 }
 
-AppendFile::~AppendFile() { close(file_); }
+AppendFile::~AppendFile() {
+  try {
+    flush();
+  } catch (const IoError&) {}  // who must know calls flush() before
+  close(file_);
+}
 
 void AppendFile::append(std::string_view bytes) {
+  size_ += bytes.size();
+  if (buffered_)
+    collected_ += bytes;
+  else
+    write_now(bytes);
+}
+
+void AppendFile::set_buffered(bool on) {
+  flush();
+  buffered_ = on;
+}
+
+void AppendFile::flush() {
+  const std::string bytes = std::move(collected_);
+  collected_.clear();
+  write_now(bytes);
+}
+
+void AppendFile::sync() {
+  flush();
+  PELLUCID_CHECK(fsync(file_) == 0 || errno == EINVAL || errno == ENOTSUP, IoError,
+                 "metrics: cannot sync {}: {} (errno {}).", path_, std::strerror(errno), errno);
+}
+
+void AppendFile::write_now(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t done = write(file_, bytes.data(), bytes.size());
+    errno = injected_fault(FileStep::Append);
+    const ssize_t done = errno != 0 ? -1 : ::write(file_, bytes.data(), bytes.size());
     if (done < 0 && errno == EINTR) continue;
     PELLUCID_CHECK(done >= 0, IoError, "metrics: cannot write {}: {} (errno {}).", path_,
                    std::strerror(errno), errno);
@@ -151,12 +216,18 @@ void SummaryWriter::add_scalar(const std::string& tag, double value, int64_t ste
   file_.append(record(message));
 }
 
-JsonLinesWriter::JsonLinesWriter(const std::string& path) : file_(cut_unfinished(path)) {}
+JsonLinesWriter::JsonLinesWriter(const std::string& path, std::optional<uint64_t> keep)
+    : file_(path, keep ? keep : end_of_lines(path)) {}
 
-void JsonLinesWriter::write(const std::vector<NamedValue>& values) {
-  auto line = nlohmann::ordered_json::object();
-  for (const NamedValue& v : values) line[v.name] = plain(v.value);
-  file_.append(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+std::string json_line(const std::vector<NamedValue>& values) {
+  std::string out = "{";
+  for (const NamedValue& v : values) {
+    if (out.size() > 1) out += ',';
+    append_text(out, v.name);
+    out += ':';
+    append_value(out, v.value);
+  }
+  return out += '}';
 }
 
 }  // namespace pellucid::io

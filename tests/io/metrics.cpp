@@ -85,3 +85,54 @@ TEST_CASE("JSON lines: one object a line, in order; an unfinished line is cut") 
   CHECK(read_bytes(path) == "{\"step\":1}\n{\"step\":2}\n");
   CHECK_THROWS_WITH_AS(JsonLinesWriter(folder / "no/m"), doctest::Contains("errno 2"), IoError);
 }
+
+TEST_CASE("json_line: numbers keep their kind and every digit") {
+  CHECK(json_line({}) == "{}");
+  CHECK(json_line({{"a", 1}, {"b", 1.0}, {"c", -2.5e-9}, {"d", 1e20}, {"e", INFINITY}}) ==
+        "{\"a\":1,\"b\":1.0,\"c\":-2.5e-09,\"d\":1e+20,\"e\":null}");
+  CHECK(json_line({{"x", 0.1 + 0.2}, {"\xff", Values{true, "y"}}, {"n", Value()}}) ==
+        "{\"x\":0.30000000000000004,\"\xef\xbf\xbd\":[true,\"y\"],\"n\":null}");
+}
+
+TEST_CASE("AppendFile: collects, cuts, and knows its size") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "f";
+  {
+    AppendFile file(path);
+    file.append("one ");
+    file.set_buffered(true);
+    file.append("two ");
+    CHECK(file.size() == 8);
+    CHECK(read_bytes(path) == "one ");
+    file.flush();
+    CHECK(read_bytes(path) == "one two ");
+    file.append("three");
+  }
+  CHECK(read_bytes(path) == "one two three");
+  {
+    AppendFile file(path, 4);
+    CHECK(file.size() == 4);
+    file.append("more");
+    file.sync();
+  }
+  CHECK(read_bytes(path) == "one more");
+  CHECK_THROWS_WITH_AS(AppendFile(path, 9), doctest::Contains("has 8 bytes but should have 9"),
+                       IoError);
+  CHECK(read_bytes(path) == "one more");
+}
+
+TEST_CASE("TensorBoard: a file goes on after the bytes that a checkpoint knows") {
+  const TemporaryFolder folder;
+  std::string path;
+  uint64_t known = 0;
+  {
+    SummaryWriter writer(folder / "a");
+    writer.add_scalar("loss", 0.5, 1, 2.0);
+    path = writer.path();
+    known = writer.file().size();
+    writer.add_scalar("loss", 0.25, 2, 2.0);
+  }
+  const std::string both = read_bytes(path);
+  SummaryWriter(path, known).add_scalar("loss", 0.25, 2, 2.0);
+  CHECK(read_bytes(path) == both);
+}

@@ -1,0 +1,40 @@
+// Finding MNIST, and what to do where it cannot be had.
+#include "cli/data/mnist_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/data/package.h"
+#include "pellucid/data/datasets/drawn_digits.h"
+
+namespace pellucid::cli {
+
+using data::datasets::MNIST;
+
+MnistFiles find_or_fetch_mnist(const std::optional<std::string>& folder, std::ostream& say) {
+  if (folder == "drawn") return {};
+  if (folder) {
+    PELLUCID_CHECK(std::filesystem::is_directory(*folder), IoError,
+                   "the data folder {} does not exist; `pellucid data mnist --to {}` makes it.",
+                   *folder, *folder);
+    return {*folder};
+  }
+  try {
+    return {find_or_fetch(kMnistData, "", say)};
+  } catch (const IoError& e) {
+    say << e.what()
+        << "\nMNIST cannot be had, so digits drawn from strokes with random distortion, made by "
+           "this program, take its place. Figures reached on them are not figures on MNIST.\n"
+        << std::flush;
+    return {};
+  }
+}
+
+MNIST open_mnist(const MnistFiles& files, MNIST::Mode mode) {
+  if (!files.drawn()) return MNIST(files.folder, mode);
+  return mode == MNIST::Mode::kTrain ? data::datasets::drawn_digits(60000, 1, mode)
+                                     : data::datasets::drawn_digits(10000, 2, mode);
+}
+
+}  // namespace pellucid::cli

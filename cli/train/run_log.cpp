@@ -1,0 +1,128 @@
+// Metrics and the loss curve.
+#include "cli/train/run_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/plot.h"
+#include "io/atomic_file.h"
+#include "pellucid/error.h"
+
+namespace pellucid::cli::train {
+namespace {
+
+constexpr const char* kLines = "/metrics.jsonl";
+
+/// The saved length of a file; 0 for a run that begins, so that what lies there is cut off.
+uint64_t saved_length(const NamedValues& state, const char* name) {
+  return state.empty() ? 0 : static_cast<uint64_t>(integer_of(state, name, "train"));
+}
+
+std::unique_ptr<io::SummaryWriter> open_events(const std::string& folder, const NamedValues& state,
+                                               bool had_lines) {
+  if (!state.empty())
+    return std::make_unique<io::SummaryWriter>(folder + "/" + text_of(state, "events", "train"),
+                                               saved_length(state, "event_bytes"));
+  // A run that ended before its first checkpoint left events, and metrics that say they are ours.
+  if (had_lines)
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename().string().starts_with("events.out.tfevents."))
+        std::filesystem::remove(entry.path());
+  return std::make_unique<io::SummaryWriter>(folder);
+}
+
+/// The loss of every step.
+std::vector<std::pair<double, double>> read_losses(const std::string& path) {
+  std::vector<std::pair<double, double>> points;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("loss") && json["loss"].is_number())
+      points.emplace_back(json.value("step", 0.0), json["loss"].get<double>());
+  }
+  return points;
+}
+
+/// The average that forgets with the factor `keep` a step, without the bias of its start.
+std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& raw,
+                                                double keep) {
+  std::vector<std::pair<double, double>> out;
+  double sum = 0, weight = 0;
+  for (const auto& [x, y] : raw) {
+    sum = keep * sum + (1 - keep) * y;
+    weight = keep * weight + (1 - keep);
+    out.emplace_back(x, sum / weight);
+  }
+  return out;
+}
+
+}  // namespace
+
+RunLog::RunLog(std::string folder, const NamedValues& state)
+    : folder_(std::move(folder)),
+      had_lines_(std::filesystem::exists(folder_ + kLines)),
+      lines_(folder_ + kLines, saved_length(state, "line_bytes")),
+      events_(open_events(folder_, state, had_lines_)) {
+  lines_.file().set_buffered(true);
+  events_->file().set_buffered(true);
+}
+
+void RunLog::step(int64_t step, int64_t epoch, double loss, double lr) {
+  lines_.write({{"step", step}, {"epoch", epoch}, {"loss", loss}, {"lr", lr}});
+  events_->add_scalar("loss/train", loss, step);
+}
+
+void RunLog::epoch(int64_t step, int64_t epoch, double average_loss, const NamedValues& metrics) {
+  NamedValues line{{"step", step}, {"epoch", epoch}, {"train_loss", average_loss}};
+  line.insert(line.end(), metrics.begin(), metrics.end());
+  lines_.write(line);
+  events_->add_scalar("loss/train_epoch", average_loss, step);
+  for (const NamedValue& m : metrics)
+    if (m.value.is_number()) events_->add_scalar(m.name, m.value.toDouble(), step);
+}
+
+void RunLog::speed(int64_t step, double samples_per_second) {
+  events_->add_scalar("samples_per_second", samples_per_second, step);
+}
+
+void RunLog::flush() {
+  lines_.file().flush();
+  events_->file().flush();
+}
+
+NamedValues RunLog::synced_state() {
+  lines_.file().sync();
+  events_->file().sync();
+  const std::string& events = events_->path();
+  return {{"line_bytes", static_cast<int64_t>(lines_.file().size())},
+          {"events", events.substr(events.rfind('/') + 1)},
+          {"event_bytes", static_cast<int64_t>(events_->file().size())}};
+}
+
+void RunLog::draw(const std::string& title) {
+  flush();
+  const auto raw = read_losses(folder_ + kLines);
+  // About an eightieth of the run, but never fewer than 10 steps.
+  const double window = std::max(10.0, static_cast<double>(raw.size()) / 80);
+  const auto line = smoothed(raw, 1 - 1 / window);
+  const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
+  bool wide = false;
+  if (!line.empty()) {
+    const auto [low, high] = std::minmax_element(line.begin(), line.end(), by_value);
+    wide = low->second > 0 && high->second > 100 * low->second;
+  }
+  const Chart chart{
+      .title = title,
+      .x_label = "step",
+      .y_label = "loss",
+      .log_y = wide,
+      .series = {{"every step", "#9ec5e8", 1, raw}, {"smoothed", "#1f5fa8", 2, line}}};
+  io::write_file("train", folder_ + "/loss.svg", chart_svg(chart));
+  io::write_file("train", folder_ + "/loss.png", chart_png(chart));
+}
+
+}  // namespace pellucid::cli::train
