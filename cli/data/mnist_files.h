@@ -24,4 +24,11 @@ MnistFiles find_or_fetch_mnist(const std::optional<std::string>& folder, std::os
 /// The data set itself; drawn digits are as many as MNIST has, from fixed seeds.
 data::datasets::MNIST open_mnist(const MnistFiles& files, data::datasets::MNIST::Mode mode);
 
+/// Stacked batches with the mean and the standard deviation of MNIST's training pixels taken out.
+inline auto normalized_mnist(const data::datasets::MNIST& set) {
+  return data::datasets::MNIST(set)
+      .map(data::transforms::Normalize<>(0.1307, 0.3081))
+      .map(data::transforms::Stack<>());
+}
+
 }  // namespace pellucid::cli

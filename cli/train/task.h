@@ -104,7 +104,7 @@ struct TaskInfo {
 
 template <class T> std::unique_ptr<Task> make_task() { return std::make_unique<T>(); }
 
-extern const TaskInfo kMnist, kTwoLayer;
+extern const TaskInfo kMnist, kTwoLayer, kGpt, kResNet18, kEncoder;
 
 /// A check of an option: a number of at least `least`, or above it.
 CLI::Validator at_least(double least, bool exclusive = false);

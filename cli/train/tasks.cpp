@@ -10,7 +10,7 @@
 namespace pellucid::cli::train {
 
 std::span<const TaskInfo* const> all_tasks() {
-  static const std::array kTasks = {&kMnist, &kTwoLayer};
+  static const std::array kTasks = {&kMnist, &kTwoLayer, &kGpt, &kResNet18, &kEncoder};
   return kTasks;
 }
 
