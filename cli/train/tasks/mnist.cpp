@@ -13,15 +13,7 @@ namespace {
 
 using data::datasets::MNIST;
 
-// The mean and the standard deviation of MNIST's training pixels in [0, 1].
-constexpr double kMean = 0.1307, kStddev = 0.3081;
 constexpr size_t kTestBatch = 500;
-
-auto normalized(MNIST set) {
-  return std::move(set)
-      .map(data::transforms::Normalize<>(kMean, kStddev))
-      .map(data::transforms::Stack<>());
-}
 
 class MnistTask final : public Task {
  public:
@@ -35,14 +27,14 @@ class MnistTask final : public Task {
   }
   nn::Module& model() override { return *model_; }
   std::unique_ptr<Batches> batches(const TrainOptions& o) override {
-    return make_batches(normalized(*train_), o);
+    return make_batches(normalized_mnist(*train_), o);
   }
   Tensor loss(const data::Example<>& batch) override {
     return nll_loss(model_(batch.data), batch.target);
   }
 
   Evaluation evaluate() override {
-    return test_classifier(normalized(*test_), kTestBatch,
+    return test_classifier(normalized_mnist(*test_), kTestBatch,
                            [&](const Tensor& x) { return model_(x); });
   }
 
