@@ -18,6 +18,14 @@ template <class T> bool singular(const Eigen::PartialPivLU<Matrix<T>>& lu) {
   return (lu.matrixLU().diagonal().array() == T(0)).any();
 }
 
+// The sign of a singular or an eigenvector is free; with this one, results do not depend on the
+// algorithm: the entry of greatest magnitude is positive.
+template <class Column> bool is_turned(const Column& column) {
+  Eigen::Index at = 0;
+  column.cwiseAbs().maxCoeff(&at);
+  return column(at) < 0;
+}
+
 // Jacobi's rotations are the most exact; divide and conquer is faster from here on.
 constexpr int64_t kJacobiLimit = 16;
 
@@ -25,9 +33,15 @@ template <class Solver, class T>
 bool take_svd(const Solver& solver, int64_t m, int64_t n, T* u, T* s, T* vt) {
   if (solver.info() != Eigen::Success) return false;
   const int64_t k = std::min(m, n);
-  Out<T>(u, m, solver.matrixU().cols()) = solver.matrixU();
+  Out<T> left(u, m, solver.matrixU().cols()), right(vt, solver.matrixV().cols(), n);
+  left = solver.matrixU();
+  right = solver.matrixV().transpose();
   Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(s, k) = solver.singularValues();
-  Out<T>(vt, solver.matrixV().cols(), n) = solver.matrixV().transpose();
+  for (int64_t i = 0; i < k; ++i) {
+    if (!is_turned(left.col(i))) continue;
+    left.col(i) *= T(-1);
+    right.row(i) *= T(-1);
+  }
   return true;
 }
 
@@ -94,7 +108,10 @@ template <class T> bool eigh(int64_t n, bool lower, const T* a, T* values, T* v)
   const Eigen::SelfAdjointEigenSolver<Matrix<T>> solver(matrix);  // reads the lower triangle
   if (solver.info() != Eigen::Success) return false;
   Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(values, n) = solver.eigenvalues();
-  Out<T>(v, n, n) = solver.eigenvectors();
+  Out<T> vectors(v, n, n);
+  vectors = solver.eigenvectors();
+  for (int64_t i = 0; i < n; ++i)
+    if (is_turned(vectors.col(i))) vectors.col(i) *= T(-1);
   return true;
 }
 

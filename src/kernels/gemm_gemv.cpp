@@ -142,7 +142,9 @@ void gemv_rows(int64_t m, int64_t k, T alpha, const T* a, int64_t lda, const T* 
   const auto loop =
       IsaLoops<RowsLoop<T>, int64_t, const T*, int64_t, const T*, int64_t, T, T, T*, int64_t>::at(
           isa());
-  parallel_for(0, m, std::max<int64_t>(1, kParallel / k), [&](int64_t i0, int64_t i1) {
+  // Small grains, once a second thread pays at all: two threads get equal shares of 768 rows.
+  const int64_t grain = m * k <= kParallel ? m : std::max<int64_t>(1, kParallel / k / 8);
+  parallel_for(0, m, grain, [&](int64_t i0, int64_t i1) {
     loop(i1 - i0, a + i0 * lda, lda, x, k, alpha, beta, y + i0 * y_stride, y_stride);
   });
 }

@@ -27,20 +27,20 @@ double resized(std::vector<int64_t> size, Mode mode, std::optional<bool> corners
 }  // namespace
 
 TEST_CASE("interpolate gives PyTorch's values") {
-  CHECK(resized({5, 3}, nn::kNearest) == doctest::Approx(116.285706));
-  CHECK(resized({2, 7}, nn::kNearest) == doctest::Approx(82.285721));
-  CHECK(resized({5, 3}, nn::kNearestExact) == doctest::Approx(147.285706));
-  CHECK(resized({2, 7}, nn::kNearestExact) == doctest::Approx(131.142868));
-  CHECK(resized({5, 3}, nn::kBilinear) == doctest::Approx(140.076202));
-  CHECK(resized({2, 7}, nn::kBilinear) == doctest::Approx(122.704086));
-  CHECK(resized({5, 3}, nn::kBilinear, true) == doctest::Approx(139.285721));
-  CHECK(resized({2, 7}, nn::kBilinear, true) == doctest::Approx(129.500015));
-  CHECK(resized({5, 3}, nn::kBicubic) == doctest::Approx(142.972961));
-  CHECK(resized({2, 7}, nn::kBicubic) == doctest::Approx(124.622101));
-  CHECK(resized({5, 3}, nn::kBicubic, true) == doctest::Approx(140.250015));
-  CHECK(resized({2, 7}, nn::kBicubic, true) == doctest::Approx(129.607147));
-  CHECK(resized({5, 3}, nn::kArea) == doctest::Approx(138.571442));
-  CHECK(resized({2, 7}, nn::kArea) == doctest::Approx(115.5));
+  CHECK(resized({5, 3}, kNearest) == doctest::Approx(116.285706));
+  CHECK(resized({2, 7}, kNearest) == doctest::Approx(82.285721));
+  CHECK(resized({5, 3}, kNearestExact) == doctest::Approx(147.285706));
+  CHECK(resized({2, 7}, kNearestExact) == doctest::Approx(131.142868));
+  CHECK(resized({5, 3}, kBilinear) == doctest::Approx(140.076202));
+  CHECK(resized({2, 7}, kBilinear) == doctest::Approx(122.704086));
+  CHECK(resized({5, 3}, kBilinear, true) == doctest::Approx(139.285721));
+  CHECK(resized({2, 7}, kBilinear, true) == doctest::Approx(129.500015));
+  CHECK(resized({5, 3}, kBicubic) == doctest::Approx(142.972961));
+  CHECK(resized({2, 7}, kBicubic) == doctest::Approx(124.622101));
+  CHECK(resized({5, 3}, kBicubic, true) == doctest::Approx(140.250015));
+  CHECK(resized({2, 7}, kBicubic, true) == doctest::Approx(129.607147));
+  CHECK(resized({5, 3}, kArea) == doctest::Approx(138.571442));
+  CHECK(resized({2, 7}, kArea) == doctest::Approx(115.5));
 }
 
 TEST_CASE("a scale factor that does not divide evenly is kept as it was given") {
@@ -50,14 +50,14 @@ TEST_CASE("a scale factor that does not divide evenly is kept as it was given") 
     CHECK(y.sizes() == IntArrayRef({1, 1, 5, 6}));
     return weighted(y);
   };
-  CHECK(scaled(nn::kNearest) == doctest::Approx(453.999969));
-  CHECK(scaled(nn::kBilinear) == doctest::Approx(527.218567));
-  CHECK(scaled(nn::kBicubic) == doctest::Approx(536.217773));
-  CHECK(scaled(nn::kArea) == doctest::Approx(542.499939));
+  CHECK(scaled(kNearest) == doctest::Approx(453.999969));
+  CHECK(scaled(kBilinear) == doctest::Approx(527.218567));
+  CHECK(scaled(kBicubic) == doctest::Approx(536.217773));
+  CHECK(scaled(kArea) == doctest::Approx(542.499939));
 }
 
 TEST_CASE("Upsample prints as Python prints it and resizes") {
-  nn::Upsample up(nn::UpsampleOptions().scale_factor(std::vector<double>{2}).mode(nn::kBilinear));
+  nn::Upsample up(nn::UpsampleOptions().scale_factor(std::vector<double>{2}).mode(kBilinear));
   std::ostringstream text;
   text << up << ' ' << nn::Upsample(nn::UpsampleOptions().size(std::vector<int64_t>{2, 3}));
   CHECK(text.str() ==
@@ -69,9 +69,9 @@ TEST_CASE("interpolate says what is wrong") {
   const F::InterpolateFuncOptions none;
   CHECK_THROWS_WITH_AS(F::interpolate(picture(), none),
                        "interpolate: give either size or scale_factor.", ValueError);
-  auto options = F::InterpolateFuncOptions().size(std::vector<int64_t>{2, 2}).mode(nn::kTrilinear);
+  auto options = F::InterpolateFuncOptions().size(std::vector<int64_t>{2, 2}).mode(kTrilinear);
   CHECK_THROWS_AS(F::interpolate(picture(), options), ShapeError);
-  options.mode(nn::kNearest).align_corners(true);
+  options.mode(kNearest).align_corners(true);
   CHECK_THROWS_AS(F::interpolate(picture(), options), ValueError);
   CHECK_THROWS_AS(F::interpolate(zeros({2, 2}), options), ShapeError);
 }

@@ -16,8 +16,8 @@ double distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().i
 
 TEST_CASE("factors multiply to the matrix they came from") {
   manual_seed(3);
-  for (const IntArrayRef sizes :
-       {IntArrayRef({5, 5}), IntArrayRef({3, 7, 4}), IntArrayRef({4, 7}), IntArrayRef({40, 25})}) {
+  for (const std::vector<int64_t>& sizes :
+       std::vector<std::vector<int64_t>>{{5, 5}, {3, 7, 4}, {4, 7}, {40, 25}}) {
     const Tensor a = randn(sizes, kFloat64);
     const auto [q, r] = linalg_qr(a);
     CHECK(distance(q.matmul(r), a) < 1e-12);
