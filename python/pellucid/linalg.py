@@ -1,4 +1,4 @@
-"""torch.linalg: norms and products. Decompositions are not there yet and say so."""
+"""torch.linalg: norms, products and decompositions; the latter are the records linalg_*."""
 from . import _C
 
 _F = _C.functions
