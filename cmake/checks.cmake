@@ -1,6 +1,12 @@
 # The executables that check and show the library: tests, examples and benchmarks.
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS tests/*.cpp)
 list(FILTER test_sources EXCLUDE REGEX "/tests/package/")
+set(tested_commands $<TARGET_NAME_IF_EXISTS:pellucid_cli>)
+if(PELLUCID_SANITIZE STREQUAL "thread")
+  # Threads meet in the library; what drives it from one thread is left to the other sanitizers.
+  list(FILTER test_sources EXCLUDE REGEX "/tests/(cli|graph|libtorch|models|parity|profile|train)/")
+  set(tested_commands "")
+endif()
 option(PELLUCID_TESTS "Require doctest and build the tests (they are built anyway when it is there)" OFF)
 if(PELLUCID_TESTS)
   find_package(doctest REQUIRED)
@@ -15,7 +21,7 @@ if(doctest_FOUND AND test_sources)
     DOCTEST_CONFIG_DOUBLE_STRINGIFY  # or doctest takes our toString(DType) for its own
     PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PELLUCID_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_link_libraries(pellucid_tests PRIVATE
-    $<TARGET_NAME_IF_EXISTS:pellucid_cli> pellucid_objects doctest::doctest
+    ${tested_commands} pellucid_objects doctest::doctest
     OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
   target_compile_options(pellucid_tests PRIVATE -O1)  # what is tested is optimised; the checks need not be
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
