@@ -58,27 +58,56 @@ Tensors norm_vjp(const Vjp& v) {
   return {x.mul(x.abs().pow(p - 2)).mul(scale)};
 }
 
-Tensor matrix_norm(const Call& c, double order, IntArrayRef dim, bool keepdim,
-                   std::optional<DType> dtype) {
+// The matrices of a call: the tensor, and which of its dims are rows and columns.
+struct Matrices {
+  Tensor x;
+  int64_t rows, columns;
+};
+
+Matrices matrices_of(const Call& c, IntArrayRef dim, std::optional<DType> dtype) {
   const Tensor x = dtype ? c.in(0).to(*dtype) : c.in(0);
   PELLUCID_CHECK(dim.size() == 2, ShapeError, "{}: a matrix norm takes two dims, found {}.",
                  c.name(), dim);
   PELLUCID_CHECK(x.dim() >= 2, ShapeError,
                  "{}: a matrix norm takes at least two dimensions, found sizes {}.", c.name(),
                  x.sizes());
-  int64_t rows = wrap_dim(c.name(), dim[0], x.dim()), columns = wrap_dim(c.name(), dim[1], x.dim());
+  const int64_t rows = wrap_dim(c.name(), dim[0], x.dim()),
+                columns = wrap_dim(c.name(), dim[1], x.dim());
   PELLUCID_CHECK(rows != columns, ShapeError,
                  "{}: a matrix norm takes two different dims, found {} of sizes {}.", c.name(), dim,
                  x.sizes());
-  PELLUCID_CHECK(std::fabs(order) == 1 || std::isinf(order), NotImplementedError,
-                 "{}: the matrix norm of order {} needs singular values, which are not available; "
-                 "use 1, -1, inf, -inf or 'fro'.",
+  return {x, rows, columns};
+}
+
+// A result whose dims `rows` and `columns` have size 1, without them unless they are to be kept.
+Tensor without_matrix_dims(const Tensor& t, const Matrices& m, bool keepdim) {
+  return keepdim ? t : t.squeeze(std::max(m.rows, m.columns)).squeeze(std::min(m.rows, m.columns));
+}
+
+// The singular values of each matrix along the dim `columns`, with size 1 along `rows`.
+Tensor singular_values(const Matrices& m) {
+  const Tensor s = std::get<1>(linalg_svd(m.x.movedim({m.rows, m.columns}, {-2, -1}), false));
+  return s.unsqueeze(-2).movedim({-2, -1}, {m.rows, m.columns});
+}
+
+Tensor matrix_norm(const Call& c, double order, IntArrayRef dim, bool keepdim,
+                   std::optional<DType> dtype) {
+  const Matrices m = matrices_of(c, dim, dtype);
+  PELLUCID_CHECK(std::fabs(order) == 1 || std::fabs(order) == 2 || std::isinf(order), ValueError,
+                 "{}: there is no matrix norm of order {}; use 1, -1, 2, -2, inf, -inf, 'fro' or "
+                 "'nuc'.",
                  c.name(), order);
-  if (std::isinf(order)) std::swap(rows, columns);  // sums along a row instead of a column
-  const Tensor sums = linalg_vector_norm(x, 1, rows, true);
-  const Tensor result = order > 0 ? sums.amax(columns, true) : sums.amin(columns, true);
-  return keepdim ? result
-                 : result.squeeze(std::max(rows, columns)).squeeze(std::min(rows, columns));
+  const int64_t along = std::isinf(order) ? m.columns : m.rows;  // magnitudes summed in a row
+  const int64_t across = std::isinf(order) ? m.rows : m.columns;
+  const Tensor values =
+      std::fabs(order) == 2 ? singular_values(m) : linalg_vector_norm(m.x, 1, along, true);
+  const Tensor result = order > 0 ? values.amax(across, true) : values.amin(across, true);
+  return without_matrix_dims(result, m, keepdim);
+}
+
+Tensor nuclear_norm(const Call& c, IntArrayRef dim, bool keepdim, std::optional<DType> dtype) {
+  const Matrices m = matrices_of(c, dim, dtype);
+  return without_matrix_dims(singular_values(m).sum(m.columns, true), m, keepdim);
 }
 
 Tensor frobenius(const Call& c, OptionalIntArrayRef dim, bool keepdim, std::optional<DType> dtype) {
@@ -206,7 +235,8 @@ extern constinit const OpDef linalg_norm_op = {
       s.add({sample_randn({2, 3}, 0.1), 1});
       s.add({sample_randn({2, 3, 2}, 0.1), -INFINITY, Value::ints({0, 2}), true});
       s.add({sample_randn({2, 3}, 0.1), 3, Value::ints({1})});
-      s.error({sample_randn({2, 3}), 2}, "needs singular values");
+      s.add({sample_randn({2, 3}), 2});
+      s.error({sample_randn({2, 3}), 3}, "no matrix norm of order 3");
       s.error({sample_randn({2, 3, 2}), 1}, "Pass dim");
     }};
 
@@ -215,8 +245,8 @@ extern constinit const OpDef linalg_matrix_norm_op = {
         "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
         "ScalarType? dtype=None) -> Tensor",
     .doc =
-        "The induced norm of matrices: the greatest (1) sum of magnitudes in a column, or in a row "
-        "(inf); the least if negative.",
+        "The induced norm of matrices: the greatest sum of magnitudes in a column (1) or in a row "
+        "(inf), or the greatest singular value (2); the least if negative.",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
       check_defined(c, 0, "self");
@@ -227,7 +257,9 @@ extern constinit const OpDef linalg_matrix_norm_op = {
           s.add({sample_randn({3, 2}, 0.1), 1});
           s.add({sample_randn({2, 3, 2}, 0.1), INFINITY, Value::ints({0, 1}), true});
           s.add({sample_randn({3, 2}, 0.1), -1});
-          s.error({sample_randn({3, 2}), 2}, "needs singular values");
+          s.add({sample_randn({3, 2}), 2});
+          s.add({sample_randn({2, 3, 2}), -2, Value::ints({2, 0})});
+          s.error({sample_randn({3, 2}), 0.5}, "no matrix norm of order 0.5");
           s.error({sample_randn({3}), 1}, "at least two dimensions");
           s.error({sample_randn({3, 2}), 1, Value::ints({0, 0})}, "two different dims");
         }};
@@ -235,20 +267,22 @@ extern constinit const OpDef linalg_matrix_norm_str_op = {
     .schema =
         "linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2, -1], bool "
         "keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-    .doc = "The Frobenius norm of matrices.",
+    .doc = "The Frobenius norm of matrices, or the sum of their singular values ('nuc').",
     .kind = OpKind::Reduction,
     .compose = [](const Call& c) -> Tensors {
       check_defined(c, 0, "self");
-      PELLUCID_CHECK(
-          c.text(0) == "fro", NotImplementedError,
-          "linalg_matrix_norm: ord '{}' is not available; use 'fro', 1, -1, inf or -inf.",
-          c.text(0));
+      if (c.text(0) == "nuc") return {nuclear_norm(c, c.ints(1), c.flag(2), c.dtype_if(3))};
+      PELLUCID_CHECK(c.text(0) == "fro", ValueError,
+                     "linalg_matrix_norm: ord must be 'fro', 'nuc' or a number, found '{}'.",
+                     c.text(0));
       return {frobenius(c, c.ints(1), c.flag(2), c.dtype_if(3))};
     },
     .samples =
         [](Samples& s) {
           s.add({sample_randn({2, 3, 2}, 0.1)});
-          s.error({sample_randn({3, 2}), "nuc"}, "ord 'nuc' is not available");
+          s.add({sample_randn({3, 2}), "nuc"});
+          s.add({sample_randn({3, 2, 2}), "nuc", Value::ints({0, 2}), true});
+          s.error({sample_randn({3, 2}), "max"}, "ord must be 'fro', 'nuc' or a number");
         }};
 
 extern constinit const OpDef dist_op = {

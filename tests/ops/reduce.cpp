@@ -157,7 +157,10 @@ TEST_CASE("norms of every order") {
   CHECK(only(linalg_matrix_norm(m, 1)) == 6);
   CHECK(only(linalg_matrix_norm(m, inf)) == 7);
   CHECK(only(linalg_norm(m, -1)) == 4);
-  CHECK_THROWS_AS(linalg_norm(m, 2), NotImplementedError);
+  CHECK(only(linalg_norm(m, 2)) == doctest::Approx(5.116673));
+  CHECK(only(linalg_matrix_norm(m, -2)) == doctest::Approx(1.954395));
+  CHECK(only(linalg_matrix_norm(m, std::string_view("nuc"))) == doctest::Approx(7.071068));
+  CHECK_THROWS_AS(linalg_norm(m, 3), ValueError);
   CHECK_THROWS_AS(linalg_vector_norm(zeros({0}), inf), ShapeError);
 }
 
