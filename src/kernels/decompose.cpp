@@ -37,11 +37,13 @@ bool take_svd(const Solver& solver, int64_t m, int64_t n, T* u, T* s, T* vt) {
   left = solver.matrixU();
   right = solver.matrixV().transpose();
   Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(s, k) = solver.singularValues();
-  for (int64_t i = 0; i < k; ++i) {
+  for (int64_t i = 0; i < left.cols(); ++i) {
     if (!is_turned(left.col(i))) continue;
     left.col(i) *= T(-1);
-    right.row(i) *= T(-1);
+    if (i < k) right.row(i) *= T(-1);
   }
+  for (int64_t i = k; i < right.rows(); ++i)
+    if (is_turned(right.row(i))) right.row(i) *= T(-1);
   return true;
 }
 

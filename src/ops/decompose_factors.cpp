@@ -321,7 +321,8 @@ extern constinit const OpDef linalg_svd_op = {
           s.add({sample_regular({3, 3}), false});
           s.add({sample_randn({4, 2}), false});
           s.add({sample_randn({2, 2, 4}), false});
-          s.add_no_grad({sample_randn({4, 2})});
+          s.add_no_grad({sample_randn({3, 2})});
+          s.add_no_grad({sample_randn({2, 3})});
           s.add_no_grad({sample_randn({0, 2})});
           s.error({sample_randn({2})}, "at least 2 dimensions");
           s.error({full({2, 2}, NAN, kFloat64)}, "not finite");

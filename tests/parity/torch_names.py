@@ -179,7 +179,57 @@ def attention_backward(grad_out, query, key, value, out, logsumexp, mask, dropou
 
 
 # What PyTorch has under another name, or inside something else.
+def positive(vectors, dim):
+    """1 or -1 for each vector along dim: the sign that makes its entry of greatest magnitude positive, as ours is."""
+    return vectors.gather(dim, vectors.abs().argmax(dim, keepdim=True)).sign().detach() if vectors.numel() else torch.ones(())
+
+
+def linalg_svd(A, full_matrices=True, *, driver=None):
+    u, s, vh = torch.linalg.svd(A, full_matrices)
+    k = s.size(-1)
+    signs = positive(u, -2)
+    rows = torch.cat([signs[..., :k].mT, positive(vh[..., k:, :], -1)], -2) if vh.size(-2) > k else signs[..., :k].mT
+    return u * signs, s, vh * rows
+
+
+def linalg_eigh(self, UPLO="L"):
+    values, vectors = torch.linalg.eigh(self, UPLO)
+    return values, vectors * positive(vectors, -2)
+
+
+def resample(self, dim, size, mode="linear", align_corners=False, scale=None):
+    """interpolate along one dim."""
+    lines = self.movedim(dim, -1)
+    rows = lines.reshape(-1, 1, lines.size(-1))
+    corners = {"align_corners": align_corners} if mode in ("linear", "cubic") else {}
+    if mode == "cubic":
+        target = {"size": (1, size)} if scale is None else {"scale_factor": (1.0, scale)}
+        out = F.interpolate(rows.unsqueeze(2), mode="bicubic", **target, **corners).squeeze(2)
+    else:
+        target = {"size": size} if scale is None else {"scale_factor": scale}
+        out = F.interpolate(rows, mode=mode, **target, **corners)
+    return out.reshape(*lines.shape[:-1], size).movedim(-1, dim)
+
+
+def resample_backward(grad_output, dim, size, *rest):
+    sizes = list(grad_output.shape)
+    sizes[dim] = size
+    return of_linear(lambda x: resample(x, dim, grad_output.size(dim), *rest), grad_output, sizes)
+
+
+def rotary(x, cos, sin):
+    if x.dim() == 4:
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    x0, x1 = x[..., 0::2], x[..., 1::2]
+    return torch.stack([x0 * cos - x1 * sin, x0 * sin + x1 * cos], -1).flatten(-2)
+
+
 OWN = {
+    "linalg_eigh": linalg_eigh,
+    "linalg_svd": linalg_svd,
+    "resample": resample,
+    "resample_backward": resample_backward,
+    "rotary": rotary,
     "_batched_matmul": torch.matmul,
     "_channels_last": lambda self: self.clone(),
     "_pad_map": pad_by_map,
@@ -246,6 +296,7 @@ NO_COUNTERPART = {
 
 # Where the answers differ by design: op and the beginning of the difference, with the reason.
 DIFFERENCES = {
+    ("linalg_qr", "raises 'linalg_qr: "): "a gradient of mode 'r' or of a tall 'complete' was asked for; PyTorch's backward raises as well",
     ("bce_loss", "the gradient of input 1"): "at 0 and 1 the logarithm is clamped in backward as it is in forward; PyTorch gives inf",
     ("binary_cross_entropy", "the gradient of input 1"): "as bce_loss",
     ("float_power", "float_power_ works here"): "in-place forms round into self's dtype; PyTorch refuses this one below float64",
