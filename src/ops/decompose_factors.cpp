@@ -228,14 +228,14 @@ void run_eigh(Call& c) {
   });
 }
 
-// gA = V (diag(gL) + V^T gV / E) V^T, E_ij = l_j - l_i.
+// gA = V (diag(gL) + (X - X^T) / 2 / E) V^T with X = V^T gV and E_ij = l_j - l_i: symmetric as A
+// is.
 Tensors eigh_vjp(const Vjp& v) {
   const Tensor &l = v.out(0), &vectors = v.out(1);
   Tensor inner;
   if (v.grads[1].defined()) {
-    const Tensor e = with_unit_diagonal(l.unsqueeze(-2) - l.unsqueeze(-1));
-    inner = (transposed(vectors).matmul(v.grads[1]) / e)
-                .masked_fill(eye(l.size(-1), l.dtype()).to(kBool), 0);
+    const Tensor x = transposed(vectors).matmul(v.grads[1]);
+    inner = (x - transposed(x)) * 0.5 / with_unit_diagonal(l.unsqueeze(-2) - l.unsqueeze(-1));
   }
   if (v.grads[0].defined())
     inner = inner.defined() ? inner + v.grads[0].diag_embed() : v.grads[0].diag_embed();

@@ -181,7 +181,9 @@ def attention_backward(grad_out, query, key, value, out, logsumexp, mask, dropou
 # What PyTorch has under another name, or inside something else.
 def positive(vectors, dim):
     """1 or -1 for each vector along dim: the sign that makes its entry of greatest magnitude positive, as ours is."""
-    return vectors.gather(dim, vectors.abs().argmax(dim, keepdim=True)).sign().detach() if vectors.numel() else torch.ones(())
+    if vectors.size(dim) == 0:
+        return vectors.new_ones(()).expand(*[1 if d == vectors.dim() + dim else n for d, n in enumerate(vectors.shape)])
+    return vectors.gather(dim, vectors.abs().argmax(dim, keepdim=True)).sign().detach()
 
 
 def linalg_svd(A, full_matrices=True, *, driver=None):
