@@ -15,6 +15,7 @@
 #include "kernels/gemm_tile.h"
 #include "kernels/isa.h"
 #include "kernels/onednn.h"
+#include "kernels/reduce_lanes.h"
 #include "pellucid/dtype.h"
 
 namespace pellucid::kernels {
@@ -91,14 +92,6 @@ bool is_blas_layout(const MatrixView<const T>& x, int64_t rows, int64_t columns)
          (x.row_stride == 1 && x.col_stride >= std::max<int64_t>(rows, 1));
 }
 
-/// a + b, wrapping for integers.
-template <class T> [[gnu::always_inline]] inline T sum_of(T a, T b) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else
-    return static_cast<T>(a + b);
-}
-
 /// c[i, j] += bias[j], by the thread that has just written c.
 template <class T> struct BiasRows {
   template <Isa level>
@@ -106,7 +99,7 @@ template <class T> struct BiasRows {
                                          int64_t row_stride) {
     for (int64_t i = 0; i < m; ++i, c += row_stride) {
 #pragma GCC ivdep
-      for (int64_t j = 0; j < n; ++j) c[j] = sum_of(c[j], bias[j]);
+      for (int64_t j = 0; j < n; ++j) c[j] = AddCombine()(c[j], bias[j]);
     }
   }
 };
@@ -284,15 +277,15 @@ void bgemm(int64_t batch, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<c
 
 template <class T>
 void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, int64_t row_stride) {
-  parallel_for(0, m, std::max<int64_t>(1, 32768 / std::max<int64_t>(n, 1)),
-               [&](int64_t i0, int64_t i1) {
-                 if (bias_stride == 1)
-                   return IsaLoops<BiasRows<T>, int64_t, int64_t, const T*, T*, int64_t>::at(isa())(
-                       i1 - i0, n, bias, c + i0 * row_stride, row_stride);
-                 for (int64_t i = i0; i < i1; ++i)
-                   for (int64_t j = 0; j < n; ++j)
-                     c[i * row_stride + j] = sum_of(c[i * row_stride + j], bias[j * bias_stride]);
-               });
+  parallel_for(
+      0, m, std::max<int64_t>(1, 32768 / std::max<int64_t>(n, 1)), [&](int64_t i0, int64_t i1) {
+        if (bias_stride == 1)
+          return IsaLoops<BiasRows<T>, int64_t, int64_t, const T*, T*, int64_t>::at(isa())(
+              i1 - i0, n, bias, c + i0 * row_stride, row_stride);
+        for (int64_t i = i0; i < i1; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            c[i * row_stride + j] = AddCombine()(c[i * row_stride + j], bias[j * bias_stride]);
+      });
 }
 
 template <class T>

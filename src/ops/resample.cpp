@@ -25,13 +25,13 @@ struct TableMaker {
   ResampleTable table;
   void begin_output() { table.begin.push_back(static_cast<int64_t>(table.index.size())); }
   void tap(int64_t index, double weight) {
-    // A border entry is read by several taps of a cubic: one weight for all.
-    const auto first = static_cast<size_t>(table.begin.back());
-    for (size_t k = first; k < table.index.size(); ++k)
-      if (table.index[k] == index) {
-        table.weight[k] += weight;
-        return;
-      }
+    // Taps come in order, and a border entry is read by several taps of a cubic: one weight for
+    // all.
+    if (static_cast<int64_t>(table.index.size()) > table.begin.back() &&
+        table.index.back() == index) {
+      table.weight.back() += weight;
+      return;
+    }
     table.index.push_back(index);
     table.weight.push_back(weight);
   }

@@ -141,12 +141,45 @@ class ModuleList(_Row, Module):
         return module
 
 
-class ModuleDict(Module):
+class _Named:
+    """What the containers of parts and of parameters by name share; `_entries` is the dictionary that Module keeps them in."""
+
+    def __delitem__(self, key):
+        del self._entries[key]
+
+    def __len__(self):
+        return len(self._entries)
+
+    def __iter__(self):
+        return iter(self._entries)
+
+    def __contains__(self, key):
+        return key in self._entries
+
+    def keys(self):
+        return self._entries.keys()
+
+    def items(self):
+        return self._entries.items()
+
+    def values(self):
+        return self._entries.values()
+
+    def update(self, entries):
+        for key, entry in entries.items() if hasattr(entries, "items") else entries:
+            self[key] = entry
+
+
+class ModuleDict(_Named, Module):
     """Parts in a dictionary; they are not called."""
 
     def __init__(self, modules=None):
         super().__init__()
         self.update(modules or {})
+
+    @property
+    def _entries(self):
+        return self._modules
 
     def __getitem__(self, key):
         return self._modules[key]
@@ -154,36 +187,11 @@ class ModuleDict(Module):
     def __setitem__(self, key, module):
         self.add_module(key, module)
 
-    def __delitem__(self, key):
-        del self._modules[key]
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules)
-
-    def __contains__(self, key):
-        return key in self._modules
-
     def clear(self):
         self._modules.clear()
 
     def pop(self, key):
         return self._modules.pop(key)
-
-    def keys(self):
-        return self._modules.keys()
-
-    def items(self):
-        return self._modules.items()
-
-    def values(self):
-        return self._modules.values()
-
-    def update(self, modules):
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
-            self[key] = module
 
 
 class ParameterList(_Row, Module):
@@ -221,40 +229,19 @@ class ParameterList(_Row, Module):
                          for i, p in enumerate(self))
 
 
-class ParameterDict(Module):
+class ParameterDict(_Named, Module):
     """Parameters in a dictionary."""
 
     def __init__(self, parameters=None):
         super().__init__()
         self.update(parameters or {})
 
+    @property
+    def _entries(self):
+        return self._parameters
+
     def __getitem__(self, key):
         return self._parameters[str(key)]
 
     def __setitem__(self, key, value):
         self._parameters[str(key)] = value if isinstance(value, Parameter) else Parameter(value)
-
-    def __delitem__(self, key):
-        del self._parameters[key]
-
-    def __len__(self):
-        return len(self._parameters)
-
-    def __iter__(self):
-        return iter(self._parameters)
-
-    def __contains__(self, key):
-        return key in self._parameters
-
-    def keys(self):
-        return self._parameters.keys()
-
-    def items(self):
-        return self._parameters.items()
-
-    def values(self):
-        return self._parameters.values()
-
-    def update(self, parameters):
-        for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
-            self[key] = value
