@@ -5,6 +5,6 @@
 
 namespace pellucid::cli {
 
-extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kOps, kDoctor;
+extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kOps, kDoctor, kProfile;
 
 }  // namespace pellucid::cli

@@ -5,6 +5,7 @@
 #include "core/faces.h"
 #include "core/registry.h"
 #include "core/tape.h"
+#include "core/watch.h"
 #include "kernels/copy.h"
 #include "pellucid/autograd.h"
 #include "tensor/autograd_meta.h"
@@ -259,11 +260,15 @@ struct Door {
 
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
+  Watch watch(c);
   if (op.compose) {
     info_of(op);
-    return op.compose(c);
+    Tensors results = op.compose(c);
+    watch.done(c);
+    return results;
   }
   Door::run(c);
+  watch.done(c);
   Tensors results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
@@ -273,13 +278,16 @@ Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
 
 Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
+  Watch watch(c);
   if (op.compose) {
     info_of(op);
     Tensors results = op.compose(c);
     PELLUCID_ASSERT(!results.empty());
+    watch.done(c);
     return std::move(results[0]);
   }
   Door::run(c);
+  watch.done(c);
   return Door::take(c, 0);
 }
 
@@ -292,14 +300,16 @@ void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
     return;
   }
   Call c(op, inputs, attrs);
+  Watch watch(c);
   if (op.compose) {
     tape::check_in_place(*inputs[0], info_of(op).name, false);
     const Tensors results = op.compose(c);
     Door::check_fits(c, results[0]);
     inputs[0]->copy_(results[0]);
-    return;
+  } else {
+    Door::run_in_place(c);
   }
-  Door::run_in_place(c);
+  watch.done(c);
 }
 
 }  // namespace pellucid

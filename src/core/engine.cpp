@@ -10,6 +10,7 @@
 
 #include "core/tape.h"
 #include "pellucid/ops.h"
+#include "profile/recorder.h"
 #include "tensor/autograd_meta.h"
 
 namespace pellucid::autograd {
@@ -276,7 +277,37 @@ void GraphTask::capture(const NodeRef& node, const variable_list& grads) {
     if (grads[c.input_nr].defined()) captured[c.index] = grads[c.input_nr];
 }
 
+// The scope of a node's backward, hooks and sums of gradients included; it is charged to the op
+// that made the node.
+class NodeScope {
+ public:
+  explicit NodeScope(const Node& node) noexcept {
+    if (profile::recording()) [[unlikely]]
+      begin(node);
+  }
+  ~NodeScope() {
+    if (begun_) [[unlikely]]
+      profile::end_scope(this, 0, std::uncaught_exceptions() > exceptions_);
+  }
+  NodeScope(const NodeScope&) = delete;
+
+ private:
+  void begin(const Node& node) noexcept {
+    using profile::EventKind;
+    begun_ = true;
+    exceptions_ = std::uncaught_exceptions();
+    const uint32_t what =
+        node.op() ? profile::scope_signature(EventKind::Backward, node.op()->info->node_name)
+                  : profile::scope_signature(EventKind::Backward, node.name());
+    profile::begin_scope(this, EventKind::Backward, what, profile::current_site(),
+                         node.sequence_nr());
+  }
+  bool begun_ = false;
+  int exceptions_ = 0;
+};
+
 void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
+  const NodeScope scope(*node);
   if (const Node::Extras* e = node->extras_if()) {
     for (const auto& [output, hooks] : e->tensor_hooks)
       for (const auto& [id, hook] : hooks)
@@ -383,6 +414,7 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
   PELLUCID_CHECK(grad_outputs.empty() || grad_outputs.size() == outputs.size(), ValueError,
                  "backward: {} gradients were given for {} outputs.", grad_outputs.size(),
                  outputs.size());
+  const RecordFunction scope("backward", profile::EventKind::Engine);
   const AutoGradMode mode(create_graph);
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   GraphTask task;

@@ -16,6 +16,7 @@
 
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
+#include "profile/recorder.h"
 
 namespace pellucid::nn {
 
@@ -236,13 +237,53 @@ std::ostream& operator<<(std::ostream& stream, const Module& module) {
 
 namespace {
 thread_local const ModuleScope* running = nullptr;
+
+// The name of `module` below `above`: mostly a child's; a program may also call a grandchild
+// without running what is between.
+std::string name_below(const Module& above, const Module& module) {
+  for (const auto& below : above.named_modules({}, false))
+    if (below.value().get() == &module) return below.key();
+  return {};
 }
+
+// Tells the recorder that a module's forward begins. Modules are numbered by their place, so that
+// one that is used in two places is two rows of a report.
+void begin_recorded(const ModuleScope& scope) noexcept {
+  const Module& module = scope.module();
+  const uint32_t parent = profile::innermost_module();
+  uint64_t hash = profile::mix(0x30d, reinterpret_cast<uint64_t>(&module));
+  hash = profile::mix(profile::mix(hash, typeid(module).hash_code()), parent);
+  uint32_t number = profile::find_module(hash);
+  if (number == 0) {
+    try {
+      int64_t parameters = 0, bytes = 0;
+      for (const Tensor& p : module.parameters(false)) {
+        parameters += p.numel();
+        bytes += static_cast<int64_t>(p.nbytes());
+      }
+      const std::string name = scope.parent() ? name_below(scope.parent()->module(), module) : "";
+      number = profile::define_module(
+          hash, parent,
+          fmt::format(R"("name":{},"type":{},"parameters":{},"bytes":{})", profile::json_text(name),
+                      profile::json_text(module.name()), parameters, bytes));
+    } catch (const std::exception&) { return; }
+  }
+  profile::begin_scope(&scope, profile::EventKind::Module, number, profile::current_site());
+}
+}  // namespace
 
 ModuleScope::ModuleScope(const Module& module) noexcept : module_(module), parent_(running) {
-  if (!running || &running->module_ != &module) running = this;
+  if (running && &running->module_ == &module) return;
+  running = this;
+  if (profile::recording()) [[unlikely]]
+    begin_recorded(*this);
 }
 
-ModuleScope::~ModuleScope() { running = parent_; }
+ModuleScope::~ModuleScope() {
+  if (profile::recording() && running == this) [[unlikely]]
+    profile::end_scope(this, 0, false);
+  running = parent_;
+}
 
 const Module* current_module() noexcept { return running ? &running->module() : nullptr; }
 
@@ -251,12 +292,8 @@ std::string current_module_path() {
   for (const ModuleScope* s = running; s; s = s->parent()) stack.push_back(&s->module());
   std::string path;
   for (size_t i = stack.size(); i-- > 1;) {
-    // Mostly a child; a program may also call a grandchild without running what is between.
-    for (const auto& below : stack[i]->named_modules({}, false))
-      if (below.value().get() == stack[i - 1]) {
-        path = join(path, below.key());
-        break;
-      }
+    const std::string name = name_below(*stack[i], *stack[i - 1]);
+    if (!name.empty()) path = join(path, name);
   }
   return path;
 }

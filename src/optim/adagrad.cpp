@@ -37,7 +37,8 @@ std::unique_ptr<OptimizerParamState> Adagrad::new_state() const {
 Tensor Adagrad::step(LossClosure closure) {
   const Tensor loss = loss_of(closure);
   for_each_gradient<AdagradOptions>(
-      groups_, [&](const Tensor& param, const Tensor& grad, AdagradOptions& o) {
+      "Optimizer.step#Adagrad.step", groups_,
+      [&](const Tensor& param, const Tensor& grad, AdagradOptions& o) {
         auto& state = state_of<AdagradParamState>(param, [&] {
           auto made = std::make_unique<AdagradParamState>();
           made->sum(full(param.sizes(), o.initial_accumulator_value(), param.dtype()));

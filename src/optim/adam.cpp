@@ -70,7 +70,8 @@ std::unique_ptr<OptimizerParamState> Adam::new_state() const {
 Tensor Adam::step(LossClosure closure) {
   const Tensor loss = loss_of(closure);
   for_each_gradient<AdamOptions>(
-      groups_, [&](const Tensor& param, const Tensor& grad, AdamOptions& o) {
+      "Optimizer.step#Adam.step", groups_,
+      [&](const Tensor& param, const Tensor& grad, AdamOptions& o) {
         move(state_of<AdamParamState>(param, [&] { return fresh_state(param); }), param, grad, o,
              false);
       });
@@ -93,10 +94,12 @@ std::unique_ptr<OptimizerParamState> AdamW::new_state() const {
 
 Tensor AdamW::step(LossClosure closure) {
   const Tensor loss = loss_of(closure);
-  for_each_gradient<AdamWOptions>(groups_, [&](const Tensor& param, const Tensor& grad,
-                                               AdamWOptions& o) {
-    move(state_of<AdamParamState>(param, [&] { return fresh_state(param); }), param, grad, o, true);
-  });
+  for_each_gradient<AdamWOptions>(
+      "Optimizer.step#AdamW.step", groups_,
+      [&](const Tensor& param, const Tensor& grad, AdamWOptions& o) {
+        move(state_of<AdamParamState>(param, [&] { return fresh_state(param); }), param, grad, o,
+             true);
+      });
   return loss;
 }
 

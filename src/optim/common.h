@@ -5,13 +5,16 @@
 #include "pellucid/memory.h"
 #include "pellucid/ops.h"
 #include "pellucid/optim/optimizer.h"
+#include "pellucid/profiler.h"
 
 namespace pellucid::optim {
 
 /// Calls f(parameter, gradient, options) for each parameter that has a gradient, with recording
 /// off; Options is the class of the groups' options.
 template <class Options, class F>
-void for_each_gradient(std::vector<OptimizerParamGroup>& groups, const F& f) {
+void for_each_gradient(std::string_view name, std::vector<OptimizerParamGroup>& groups,
+                       const F& f) {
+  const RecordFunction scope(name, profile::EventKind::Optimizer);
   const NoGradGuard off;
   const MemoryCategoryGuard category(MemoryCategory::Optimizer);
   for (OptimizerParamGroup& g : groups) {

@@ -43,7 +43,8 @@ std::unique_ptr<OptimizerParamState> RMSprop::new_state() const {
 Tensor RMSprop::step(LossClosure closure) {
   const Tensor loss = loss_of(closure);
   for_each_gradient<RMSpropOptions>(
-      groups_, [&](const Tensor& param, const Tensor& grad, RMSpropOptions& o) {
+      "Optimizer.step#RMSprop.step", groups_,
+      [&](const Tensor& param, const Tensor& grad, RMSpropOptions& o) {
         auto& state = state_of<RMSpropParamState>(param, [&] {
           auto made = std::make_unique<RMSpropParamState>();
           made->square_avg(zeros_for(param));

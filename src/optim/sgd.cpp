@@ -36,18 +36,20 @@ std::unique_ptr<OptimizerParamState> SGD::new_state() const {
 
 Tensor SGD::step(LossClosure closure) {
   const Tensor loss = loss_of(closure);
-  for_each_gradient<SGDOptions>(groups_, [&](const Tensor& param, const Tensor& grad,
-                                             SGDOptions& o) {
-    if (o.momentum() == 0) {
-      sgd_step(param, grad, {}, o.lr_tensor(), 0, 0, o.weight_decay(), false, false);
-      return;
-    }
-    auto& state = state_of<SGDParamState>(param, [] { return std::make_unique<SGDParamState>(); });
-    const bool first = !state.momentum_buffer().defined();
-    if (first) state.momentum_buffer(zeros_for(param));
-    sgd_step(param, grad, state.momentum_buffer(), o.lr_tensor(), o.momentum(), o.dampening(),
-             o.weight_decay(), o.nesterov(), first);
-  });
+  for_each_gradient<SGDOptions>(
+      "Optimizer.step#SGD.step", groups_,
+      [&](const Tensor& param, const Tensor& grad, SGDOptions& o) {
+        if (o.momentum() == 0) {
+          sgd_step(param, grad, {}, o.lr_tensor(), 0, 0, o.weight_decay(), false, false);
+          return;
+        }
+        auto& state =
+            state_of<SGDParamState>(param, [] { return std::make_unique<SGDParamState>(); });
+        const bool first = !state.momentum_buffer().defined();
+        if (first) state.momentum_buffer(zeros_for(param));
+        sgd_step(param, grad, state.momentum_buffer(), o.lr_tensor(), o.momentum(), o.dampening(),
+                 o.weight_decay(), o.nesterov(), first);
+      });
   return loss;
 }
 

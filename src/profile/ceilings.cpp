@@ -249,8 +249,7 @@ std::optional<MachineCeilings> load_ceilings(const std::string& file) {
   }
 }
 
-bool save_ceilings(const std::string& file, const MachineCeilings& c) {
-  if (file.empty()) return false;
+std::string ceilings_text(const MachineCeilings& c) {
   Json levels = Json::array();
   for (const MemoryLevel& l : c.levels)
     levels.push_back(
@@ -264,11 +263,22 @@ bool save_ceilings(const std::string& file, const MachineCeilings& c) {
                   {"seconds", c.seconds},
                   {"busy", c.busy},
                   {"levels", levels}};
+  return j.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+MachineCeilings ceilings_from_text(const std::string& text) {
+  try {
+    return from_json(Json::parse(text));
+  } catch (const std::exception&) { return {}; }
+}
+
+bool save_ceilings(const std::string& file, const MachineCeilings& c) {
+  if (file.empty()) return false;
   make_folders(file);
   const std::string temporary = fmt::format("{}.{}.part", file, getpid());
   {
     std::ofstream stream(temporary);
-    stream << j.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    stream << ceilings_text(c) << '\n';
     stream.close();
     if (!stream) {
       std::remove(temporary.c_str());

@@ -37,6 +37,10 @@ std::string ceilings_file();
 /// What the file holds for this CPU, ISA level, number of threads and version; nothing if it holds
 /// something else, is damaged or missing.
 std::optional<MachineCeilings> load_ceilings(const std::string& file);
+/// As the file holds them.
+std::string ceilings_text(const MachineCeilings& ceilings);
+/// Without a CPU's name where the text is damaged.
+MachineCeilings ceilings_from_text(const std::string& text);
 /// Writes the file whole or not at all; false where that is not possible.
 bool save_ceilings(const std::string& file, const MachineCeilings& ceilings);
 

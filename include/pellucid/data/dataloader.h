@@ -16,6 +16,7 @@
 #include "pellucid/arg.h"
 #include "pellucid/data/datasets/base.h"
 #include "pellucid/data/samplers.h"
+#include "pellucid/profiler.h"
 
 namespace pellucid::data {
 
@@ -176,6 +177,7 @@ template <class Dataset, class Sampler> class DataLoader {
 
   /// The next batch; null at the end of the epoch.
   std::shared_ptr<BatchType> next() {
+    const RecordFunction scope("DataLoader.next", profile::EventKind::Wait);
     std::shared_ptr<BatchType> batch = options_.workers() == 0 ? made_here() : made_ahead();
     if (batch)
       ++delivered_;

@@ -60,8 +60,10 @@ template <class M, class... Args> auto call_with_hooks(M& module, Args&&... args
   }
 }
 
-/// Runs module.forward(args…) with its hooks and under its path.
-template <class M, class... Args> auto call_module(M& module, Args&&... args) {
+/// Runs module.forward(args…) with its hooks and under its path. Always inlined, so that profiles
+/// name the caller's line.
+template <class M, class... Args>
+[[gnu::always_inline]] inline auto call_module(M& module, Args&&... args) {
   if (module.has_hooks()) [[unlikely]]
     return call_with_hooks(module, std::forward<Args>(args)...);
   const ModuleScope scope(module);
@@ -105,7 +107,7 @@ template <class Contained> class ModuleHolder : detail::ModuleHolderIndicator {
   }
   bool is_empty() const noexcept { return impl_ == nullptr; }
   /// forward, with the module's hooks.
-  template <class... Args> auto operator()(Args&&... args) {
+  template <class... Args> [[gnu::always_inline]] auto operator()(Args&&... args) {
     return detail::call_module(*get(), std::forward<Args>(args)...);
   }
   template <class Arg> decltype(auto) operator[](Arg&& arg) {

@@ -31,8 +31,10 @@ class PELLUCID_API SequentialImpl : public Cloneable<SequentialImpl> {
   void reset() override {}
   void pretty_print(std::ostream& stream) const override { Module::pretty_print(stream); }
 
-  /// Runs the modules in order; the last must return a Result.
-  template <class Result = Tensor, class... Args> Result forward(Args&&... args) {
+  /// Runs the modules in order; the last must return a Result. Always inlined, so that profiles
+  /// name the caller's line.
+  template <class Result = Tensor, class... Args>
+  [[gnu::always_inline]] Result forward(Args&&... args) {
     if constexpr (std::is_same_v<Result, Tensor> && sizeof...(Args) == 1 &&
                   (std::is_same_v<std::decay_t<Args>, Tensor> && ...))
       return forward_tensor(args...);

@@ -1,0 +1,179 @@
+// What a recorded run did: every op and scope with its times, where it came from, what it cost, and
+// the memory it took. A Profile is read from the one file that `pellucid profile` or a
+// ProfilerSession wrote (SQLite; docs/profile-format.md); reports, exports and the viewer read
+// nothing else.
+//
+// Times are nanoseconds since the start of the recording. Indices refer to the vectors of Profile;
+// -1 means none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pellucid/api.h"
+#include "pellucid/dtype.h"
+#include "pellucid/machine.h"
+#include "pellucid/memory.h"
+
+namespace pellucid::profile {
+
+/// What an event is. Ops are the leaves that have a cost; all others are scopes around them.
+enum class EventKind : uint8_t {
+  Op,         ///< a record with a kernel or a view
+  Composite,  ///< a record that is written with other ops
+  Module,     ///< a module's forward
+  Backward,   ///< a node of the tape that runs its vjp
+  Engine,     ///< a whole run of backward()
+  Optimizer,  ///< a step of an optimiser
+  Wait,       ///< waiting for data
+  User,       ///< RecordFunction
+  Step,       ///< one step of a schedule, or one iteration marked by the program
+};
+inline constexpr int kEventKindCount = 9;
+PELLUCID_API std::string_view name_of(EventKind kind);
+
+/// Which part of training an event belongs to: inside a backward run, inside an optimiser's step,
+/// or neither.
+enum class Phase : uint8_t { Forward, Backward, Optimizer };
+PELLUCID_API std::string_view name_of(Phase phase);
+
+/// One tensor of a call.
+struct TensorInfo {
+  DType dtype = kFloat32;
+  std::vector<int64_t> sizes;
+};
+
+/// What was called, with what: one for each different call. Scopes have a name and a kind alone.
+struct Signature {
+  EventKind kind = EventKind::Op;
+  std::string name;     ///< "addmm", "Conv2d", "AddmmBackward0", "training step"
+  std::string op_kind;  ///< of an op: "contraction", "pointwise", "reduction", "view"…
+  std::vector<TensorInfo> inputs, outputs;
+  std::string attributes;        ///< "stride=[2, 2], padding=[3, 3]"
+  double flops = 0;              ///< of one call, all that it does
+  double contraction_flops = 0;  ///< the multiply-adds of products and convolutions, two each
+  double bytes = 0;              ///< the least that must move
+  bool has_cost = false;  ///< whether the record knows its cost; views cost nothing and know it
+};
+
+/// A line of the program.
+struct Site {
+  std::string file;  ///< as the compiler or Python knew it; "" where unknown
+  int line = 0;
+  std::string function;  ///< the function that contains the line; "" where unknown
+  std::string object;    ///< the executable or library it lies in; "" for Python
+  bool python = false;
+};
+
+/// A place in a model: the outermost module has the path "".
+struct ModuleInfo {
+  int32_t parent = -1;
+  std::string name;                             ///< "conv1"; for the outermost one its type
+  std::string path;                             ///< "layer1.0.conv1"
+  std::string type;                             ///< "Conv2d"
+  int64_t parameters = 0, parameter_bytes = 0;  ///< its own, without those of modules below
+};
+
+struct Thread {
+  int32_t process = 0, id = 0;  ///< as the system numbers them
+  std::string name;
+};
+
+/// One op or scope. Events of a thread are sorted by begin, parents before their children.
+struct Event {
+  int64_t begin = 0, end = 0;
+  int32_t parent = -1;
+  int32_t signature = -1;
+  int32_t thread = 0;
+  int32_t site = -1;     ///< the program's line; for backward work the line of the forward call
+  int32_t module = -1;   ///< the innermost module; for backward work that of the forward call
+  int32_t forward = -1;  ///< for a Backward scope: the op that made the node
+  int32_t stack = -1;    ///< the whole stack of the call, where stacks were asked for
+  int32_t step = -1;     ///< how many Step events were begun before, minus one
+  int64_t self = 0;      ///< end - begin without what its children took
+  int64_t allocated = 0, freed = 0;  ///< bytes, by this event alone without its children
+  Phase phase = Phase::Forward;
+  bool threw = false;  ///< left by an exception
+  bool open = false;   ///< not finished when the recording ended (a crash, a kill)
+};
+
+/// A block of memory from its allocation to its free.
+struct Allocation {
+  int64_t begin = 0, end = -1;  ///< -1: still alive at the end
+  int64_t bytes = 0;
+  int32_t event = -1;     ///< the innermost event that was running when it was allocated
+  int32_t freed_by = -1;  ///< the innermost event that was running when it was freed
+  int32_t thread = 0;
+  MemoryCategory category = MemoryCategory::Other;
+};
+
+/// One frame of a call stack; a stack is named by its innermost frame.
+struct Frame {
+  int32_t parent = -1;  ///< the frame that called
+  int32_t site = -1;
+};
+
+/// A stack seen by the sampler.
+struct Sample {
+  int64_t at = 0;
+  int32_t thread = 0;
+  int32_t stack = -1;
+  int32_t signature = -1;  ///< the innermost op or scope of the thread
+  int32_t site = -1;       ///< and its line
+};
+
+/// A counter of the machine or the system over the whole run, or why there is none.
+struct Counter {
+  std::string name;  ///< "cycles", "page-faults"
+  double value = 0;
+  std::string missing;  ///< not empty: why it could not be read
+};
+
+/// How a run was recorded and how it ended.
+struct RunInfo {
+  std::string program;            ///< the command line
+  std::string mode = "trace";     ///< "count", "sample" or "trace"
+  std::string version;            ///< of pellucid
+  std::string started;            ///< "2026-11-16T10:00:00Z"
+  int64_t duration = 0;           ///< nanoseconds from the start to the end of the recording
+  int exit_code = 0, signal = 0;  ///< of the program; signal 0 where it ended by itself
+  bool complete = true;           ///< whether the program closed its recording
+  int64_t dropped = 0;            ///< events beyond the limit
+  double event_cost = 0;          ///< measured nanoseconds that recording one event takes
+  int64_t recorded_bytes = 0;     ///< of the raw events
+  double sample_rate = 0;         ///< per second, for samples
+  int64_t peak_memory = 0;        ///< of the allocator, in bytes; 0 where unknown
+  int64_t memory_at_start = 0;    ///< bytes that were alive when the recording began
+};
+
+/// How often something was called, for the mode that counts.
+struct CallCount {
+  int32_t signature = -1, site = -1;
+  int64_t calls = 0;
+};
+
+/// A whole recording.
+struct PELLUCID_API Profile {
+  RunInfo run;
+  MachineCeilings machine;
+  std::vector<Thread> threads;
+  std::vector<Signature> signatures;
+  std::vector<Site> sites;
+  std::vector<ModuleInfo> modules;
+  std::vector<Event> events;
+  std::vector<Allocation> allocations;
+  std::vector<Frame> frames;
+  std::vector<Sample> samples;
+  std::vector<CallCount> counts;
+  std::vector<Counter> counters;
+
+  /// Reads a profile; throws IoError for a file that is missing, damaged, foreign or of a newer
+  /// version, and says which.
+  static Profile load(const std::string& file);
+  /// Writes it under a temporary name, then puts it in place.
+  void save(const std::string& file) const;
+};
+
+}  // namespace pellucid::profile

@@ -1,0 +1,502 @@
+// From the raw files to a Profile: numbers become names and lines, ticks become nanoseconds, the
+// order of events becomes a tree, and what backward did is charged to the calls that caused it. A
+// recording that was cut off anywhere is read as far as it goes.
+#include "profile/collect.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "pellucid/error.h"
+#include "profile/raw.h"
+#include "profile/symbols.h"
+
+namespace pellucid::profile {
+namespace {
+
+using Json = nlohmann::json;
+
+int64_t to_ns(const ProcessClock& clock, uint64_t ticks) {
+  const double since = static_cast<double>(static_cast<int64_t>(ticks - clock.ticks));
+  return clock.nanoseconds + static_cast<int64_t>(since * clock.ns_per_tick);
+}
+
+TensorInfo tensor_from(const Json& j) {
+  TensorInfo t;
+  if (j.is_null()) return t;
+  t.dtype = static_cast<DType>(j.at(0).get<int>());
+  t.sizes = j.at(1).get<std::vector<int64_t>>();
+  return t;
+}
+
+void set_cost(Signature& s, const Json& j) {
+  for (const Json& t : j.at("outputs"))
+    if (!t.is_null()) s.outputs.push_back(tensor_from(t));
+  s.has_cost = j.contains("flops");
+  s.flops = j.value("flops", 0.0);
+  s.bytes = j.value("bytes", 0.0);
+  s.contraction_flops = j.value("contraction", 0.0);
+}
+
+Signature signature_from(const Json& j) {
+  Signature s;
+  s.kind = static_cast<EventKind>(std::clamp(j.at("kind").get<int>(), 0, kEventKindCount - 1));
+  s.name = j.at("name").get<std::string>();
+  s.op_kind = j.value("op_kind", "");
+  s.attributes = j.value("attributes", "");
+  if (j.contains("inputs"))
+    for (const Json& t : j.at("inputs"))
+      if (!t.is_null()) s.inputs.push_back(tensor_from(t));
+  return s;
+}
+
+// The numbers of one process, as positions in the profile's tables.
+class Definitions {
+ public:
+  Definitions(Collected& all, const std::string& path) : all_(all) {
+    std::ifstream file(path);
+    std::string line;
+    while (std::getline(file, line)) {
+      const Json j = Json::parse(line, nullptr, false);
+      if (j.is_discarded()) continue;  // cut off in the middle, at the end
+      try {
+        add(j);
+      } catch (const Json::exception&) { ++all_.damaged; }
+    }
+  }
+
+  ProcessClock clock;
+  bool ended = false;
+  int32_t process = 0;
+  std::vector<int32_t> signatures{-1}, sites{-1}, modules{-1};
+
+ private:
+  void put(std::vector<int32_t>& table, const Json& number, size_t position) {
+    const auto n = number.get<size_t>();
+    if (n > 50'000'000) return;  // no number of ours
+    if (table.size() <= n) table.resize(n + 1, -1);
+    table[n] = static_cast<int32_t>(position);
+  }
+
+  void add(const Json& j) {
+    Profile& p = all_.profile;
+    if (j.contains("signature")) {
+      put(signatures, j["signature"], p.signatures.size());
+      p.signatures.push_back(signature_from(j));
+    } else if (j.contains("cost")) {
+      const auto n = j["cost"].get<size_t>();
+      if (n < signatures.size() && signatures[n] >= 0)
+        set_cost(p.signatures[static_cast<size_t>(signatures[n])], j);
+    } else if (j.contains("site")) {
+      put(sites, j["site"], p.sites.size());
+      p.sites.push_back(site_from(j));
+    } else if (j.contains("module")) {
+      add_module(j);
+    } else if (j.contains("start")) {
+      start(j["start"]);
+    } else if (j.contains("end")) {
+      ended = true;
+      const Json& e = j["end"];
+      clock.settle(e.at("clocks").at(0), e.at("clocks").at(1));
+      end_ns = e.at("clocks").at(1).get<int64_t>();
+      for (const Json& c : e.at("counters")) add_counter(c.at(0), c.at(1), c.at(2));
+    }
+  }
+
+  // Those of several processes are added.
+  void add_counter(const std::string& name, double value, const std::string& missing) {
+    for (Counter& c : all_.profile.counters)
+      if (c.name == name) {
+        c.value += value;
+        return;
+      }
+    all_.profile.counters.push_back({name, value, missing});
+  }
+
+  Site site_from(const Json& j) {
+    if (!j.contains("object")) {
+      Site s;
+      s.file = j.value("file", "");
+      s.line = j.value("line", 0);
+      s.function = j.value("function", "");
+      s.python = true;
+      return s;
+    }
+    return all_.symbols.program_line(j.at("object").get<std::string>(),
+                                     j.at("offset").get<uint64_t>());
+  }
+
+  void add_module(const Json& j) {
+    ModuleInfo m;
+    const auto parent = j.at("parent").get<size_t>();
+    m.parent = parent < modules.size() ? modules[parent] : -1;
+    m.type = j.at("type").get<std::string>();
+    m.name = j.at("name").get<std::string>();
+    m.parameters = j.at("parameters").get<int64_t>();
+    m.parameter_bytes = j.at("bytes").get<int64_t>();
+    if (m.parent >= 0) {
+      const std::string& above = all_.profile.modules[static_cast<size_t>(m.parent)].path;
+      m.path = above.empty() || m.name.empty() ? above + m.name : above + "." + m.name;
+    }
+    if (m.name.empty()) m.name = m.type;
+    put(modules, j["module"], all_.profile.modules.size());
+    all_.profile.modules.push_back(std::move(m));
+  }
+
+  void start(const Json& s) {
+    const Json& c = s.at("clocks");
+    clock.ticks = c.at(0).get<uint64_t>();
+    clock.nanoseconds = c.at(1).get<int64_t>();
+    clock.settle(c.at(2), c.at(3));
+    process = s.at("process").get<int32_t>();
+    RunInfo& run = all_.profile.run;
+    if (!run.started.empty() && clock.nanoseconds > all_.start_ns) return;  // the child of a fork
+    all_.start_ns = clock.nanoseconds;
+    run.program = s.at("program").get<std::string>();
+    run.version = s.at("version").get<std::string>();
+    run.started = s.at("started").get<std::string>();
+    run.mode = s.at("mode").get<std::string>();
+    run.sample_rate = s.at("sample_rate").get<double>();
+    run.memory_at_start = s.at("memory_at_start").get<int64_t>();
+  }
+
+  Collected& all_;
+
+ public:
+  int64_t end_ns = 0;
+};
+
+// A file of raw events, mapped for reading.
+class RawFile {
+ public:
+  explicit RawFile(const std::string& path) {
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat facts {};
+    if (file >= 0 && fstat(file, &facts) == 0 && facts.st_size > 0) {
+      size_ = static_cast<size_t>(facts.st_size);
+      void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
+      data_ = p == MAP_FAILED ? nullptr : static_cast<const char*>(p);
+    }
+    if (file >= 0) close(file);
+  }
+  ~RawFile() {
+    if (data_) munmap(const_cast<char*>(data_), size_);
+  }
+  RawFile(const RawFile&) = delete;
+  const RawHeader* header() const {
+    const auto* h = reinterpret_cast<const RawHeader*>(data_);
+    return data_ && size_ >= kRawHeaderBytes && h->magic == kRawMagic &&
+                   h->event_bytes == sizeof(RawEvent)
+               ? h
+               : nullptr;
+  }
+  /// A file of events alone.
+  const RawEvent* all() const { return reinterpret_cast<const RawEvent*>(data_); }
+  size_t all_count() const { return size_ / sizeof(RawEvent); }
+  const RawEvent* events() const {
+    return reinterpret_cast<const RawEvent*>(data_ + kRawHeaderBytes);
+  }
+  size_t count() const { return (size_ - kRawHeaderBytes) / sizeof(RawEvent); }
+
+ private:
+  const char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Turns one thread's events into rows, keeping the stack of scopes that are open.
+class ThreadReader {
+ public:
+  ThreadReader(Collected& all, const Definitions& d, int32_t thread)
+      : all_(all), d_(d), thread_(thread) {}
+
+  void read(const RawFile& file, const RawFile& earlier) {
+    const RawHeader& h = *file.header();
+    read(earlier.all(), std::min<size_t>(h.spilled, earlier.all_count()), 0);
+    read(file.events(), file.count(), h.lap);
+    while (!open_.empty()) leave();
+  }
+
+ private:
+  // Until an event that is not of this lap; 0 takes all.
+  void read(const RawEvent* e, size_t count, uint32_t lap) {
+    for (size_t i = 0; i < count && (lap == 0 || e[i].lap == lap); ++i) {
+      all_.profile.run.recorded_bytes += sizeof(RawEvent);
+      if (e[i].kind == kRawAllocation || e[i].kind == kRawFree)
+        memory(e[i]);
+      else if (e[i].kind <= kEventKindCount)
+        scope(e[i]);
+      else
+        ++all_.damaged;
+    }
+  }
+
+  static int32_t at(const std::vector<int32_t>& table, uint32_t number) {
+    return number < table.size() ? table[number] : -1;
+  }
+  Event& event(int32_t i) { return all_.profile.events[static_cast<size_t>(i)]; }
+  int64_t time(uint64_t ticks) const { return to_ns(d_.clock, ticks) - all_.start_ns; }
+
+  void leave() {
+    const Event& e = event(open_.back());
+    open_.pop_back();
+    last_ = std::max(last_, e.end);
+    if (e.parent >= 0) event(e.parent).self -= e.end - e.begin;
+  }
+  void leave_before(int64_t now) {
+    while (!open_.empty() && !event(open_.back()).open && event(open_.back()).end <= now) leave();
+  }
+
+  void memory(const RawEvent& raw) {
+    const int64_t now = time(raw.begin);
+    leave_before(now);
+    all_.blocks.push_back({raw.begin, raw.end, static_cast<int64_t>(raw.link), d_.process, now,
+                           thread_, open_.empty() ? -1 : open_.back(),
+                           static_cast<uint8_t>(raw.what), raw.kind == kRawFree});
+  }
+
+  void scope(const RawEvent& raw) {
+    Event e;
+    e.begin = time(raw.begin);
+    leave_before(e.begin);
+    e.open = raw.end == 0;
+    e.end = e.open ? e.begin : time(raw.end);
+    e.threw = raw.flags & kRawThrew;
+    e.thread = thread_;
+    e.site = at(d_.sites, raw.site);
+    const auto kind = static_cast<EventKind>(raw.kind - 1);
+    if (!open_.empty()) {
+      const Event& above = event(open_.back());
+      e.parent = open_.back();
+      e.phase = above.phase;
+      e.module = above.module;
+      if (!e.open && !above.open) e.end = std::min(e.end, above.end);  // rounding of ticks
+    }
+    if (kind == EventKind::Engine) e.phase = Phase::Backward;
+    if (kind == EventKind::Optimizer) e.phase = Phase::Optimizer;
+    if (kind == EventKind::Step) ++step_;
+    e.step = step_;
+    if (kind == EventKind::Module) {
+      const int32_t module = at(d_.modules, raw.what);
+      if (module < 0) return;
+      e.module = module;
+      e.signature = all_.module_signature(module);
+    } else {
+      e.signature = at(d_.signatures, raw.what);
+      if (e.signature < 0) return;
+    }
+    e.self = e.end - e.begin;
+    const auto index = static_cast<int32_t>(all_.profile.events.size());
+    if (kind == EventKind::Op && raw.link) all_.nodes[Collected::key(d_.process, raw.link)] = index;
+    if (kind == EventKind::Backward) all_.backward.push_back({index, d_.process, raw.link});
+    all_.profile.events.push_back(e);
+    open_.push_back(index);
+  }
+
+  Collected& all_;
+  const Definitions& d_;
+  int32_t thread_;
+  int32_t step_ = -1;
+  int64_t last_ = 0;
+  std::vector<int32_t> open_;
+};
+
+std::vector<std::string> files_of(const std::string& folder) {
+  DIR* d = opendir(folder.c_str());
+  PELLUCID_CHECK(d, IoError, "profile: the folder '{}' of a recording could not be read: {}.",
+                 folder, std::strerror(errno));
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(d)) names.emplace_back(entry->d_name);
+  closedir(d);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// An event that was cut off lasts as long as what is known of it.
+void close_open_events(Profile& p) {
+  std::map<int32_t, int64_t> last;
+  for (const Event& e : p.events) last[e.thread] = std::max(last[e.thread], e.end);
+  for (size_t i = p.events.size(); i-- > 0;) {
+    Event& e = p.events[i];
+    if (!e.open) continue;
+    const int64_t end = std::max(last[e.thread], e.begin);
+    e.self += end - e.end;
+    if (e.parent >= 0) p.events[static_cast<size_t>(e.parent)].self -= end - e.end;
+    e.end = end;
+  }
+}
+
+// Templates of our headers run in the program's own code; the line that called them is that of the
+// scope around.
+void skip_headers(Profile& p) {
+  std::vector<char> ours;
+  for (const Site& s : p.sites) ours.push_back(is_library_header(s.file));
+  for (Event& e : p.events) {
+    if (e.parent < 0 || (e.site >= 0 && !ours[static_cast<size_t>(e.site)])) continue;
+    const int32_t above = p.events[static_cast<size_t>(e.parent)].site;
+    if (above >= 0) e.site = above;
+  }
+}
+
+// Backward work belongs to the forward call that left the node: its line and module.
+void charge_backward(Collected& all) {
+  Profile& p = all.profile;
+  for (const Collected::BackwardNode& b : all.backward) {
+    const auto it = all.nodes.find(Collected::key(b.process, b.node));
+    if (it != all.nodes.end()) p.events[static_cast<size_t>(b.event)].forward = it->second;
+  }
+  for (Event& e : p.events) {
+    if (e.phase != Phase::Backward) continue;
+    if (e.forward >= 0) {
+      const Event& f = p.events[static_cast<size_t>(e.forward)];
+      e.site = f.site;
+      e.module = f.module;
+    } else if (e.parent >= 0) {
+      const Event& above = p.events[static_cast<size_t>(e.parent)];
+      if (p.signatures[static_cast<size_t>(above.signature)].kind != EventKind::Engine) {
+        e.site = above.site;
+        e.module = above.module;
+      }
+    }
+  }
+}
+
+// Matches frees with allocations, over all threads in the order of time, and finds the peak.
+void pair_blocks(Collected& all) {
+  Profile& p = all.profile;
+  std::sort(all.blocks.begin(), all.blocks.end(),
+            [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
+  std::unordered_map<uint64_t, int32_t> alive;
+  int64_t now = p.run.memory_at_start, peak = now;
+  for (const Collected::Block& b : all.blocks) {
+    const auto event = [&]() -> Event* {
+      return b.event >= 0 ? &p.events[static_cast<size_t>(b.event)] : nullptr;
+    }();
+    const uint64_t key = Collected::key(b.process, b.address);
+    if (b.is_free) {
+      now -= b.bytes;
+      if (event) event->freed += b.bytes;
+      if (const auto it = alive.find(key); it != alive.end()) {
+        Allocation& a = p.allocations[static_cast<size_t>(it->second)];
+        a.end = b.at;
+        a.freed_by = b.event;
+        alive.erase(it);
+      }
+      continue;
+    }
+    now += b.bytes;
+    peak = std::max(peak, now);
+    if (event) event->allocated += b.bytes;
+    alive[key] = static_cast<int32_t>(p.allocations.size());
+    const int category = std::min<int>(b.category, kMemoryCategoryCount - 1);
+    p.allocations.push_back(
+        {b.at, -1, b.bytes, b.event, -1, b.thread, static_cast<MemoryCategory>(category)});
+  }
+  p.run.peak_memory = peak;
+}
+
+void read_counts(Collected& all, const Definitions& d, const RawFile& file) {
+  for (size_t i = 0; i < file.count(); ++i) {
+    const RawEvent& e = file.events()[i];
+    if (e.kind == kRawNothing || e.kind > kEventKindCount) continue;
+    const uint32_t number = e.what >> 4;
+    CallCount c;
+    if (static_cast<EventKind>(e.kind - 1) == EventKind::Module) {
+      if (number < d.modules.size() && d.modules[number] >= 0)
+        c.signature = all.module_signature(d.modules[number]);
+    } else if (number < d.signatures.size()) {
+      c.signature = d.signatures[number];
+    }
+    c.site = e.site < d.sites.size() ? d.sites[e.site] : -1;
+    c.calls = static_cast<int64_t>(e.link);
+    all.profile.run.recorded_bytes += sizeof(RawEvent);
+    if (c.signature >= 0) all.profile.counts.push_back(c);
+  }
+}
+
+int32_t add_thread(Profile& p, const RawHeader& h) {
+  for (size_t i = 0; i < p.threads.size(); ++i)
+    if (p.threads[i].process == h.process && p.threads[i].id == h.thread)
+      return static_cast<int32_t>(i);
+  p.threads.push_back({h.process, h.thread, std::string(h.name, strnlen(h.name, sizeof h.name))});
+  return static_cast<int32_t>(p.threads.size() - 1);
+}
+
+// The longest span that both clocks were read over, before any time is computed.
+void settle_clocks(std::map<int32_t, Definitions>& processes, const std::string& folder,
+                   const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!name.starts_with("events-") && !name.starts_with("counts-")) continue;
+    if (name.ends_with(".more")) continue;
+    const RawFile file(folder + "/" + name);
+    const RawHeader* h = file.header();
+    if (!h || !processes.contains(h->process)) continue;
+    processes.at(h->process).clock.settle(h->last.ticks, h->last.nanoseconds);
+  }
+}
+
+}  // namespace
+
+int32_t Collected::module_signature(int32_t module) {
+  const std::string& type = profile.modules[static_cast<size_t>(module)].type;
+  const auto [it, is_new] = module_types.try_emplace(type, 0);
+  if (is_new) {
+    it->second = static_cast<int32_t>(profile.signatures.size());
+    Signature s;
+    s.kind = EventKind::Module;
+    s.name = type;
+    profile.signatures.push_back(std::move(s));
+  }
+  return it->second;
+}
+
+Profile collect(const std::string& folder) {
+  Collected all;
+  const std::vector<std::string> names = files_of(folder);
+  std::map<int32_t, Definitions> processes;
+  for (const std::string& name : names) {
+    int process = 0;
+    if (std::sscanf(name.c_str(), "definitions-%d", &process) == 1)
+      processes.try_emplace(process, all, folder + "/" + name);
+  }
+  PELLUCID_CHECK(!processes.empty() && !all.profile.run.started.empty(), IoError,
+                 "profile: '{}' holds no recording.", folder);
+  settle_clocks(processes, folder, names);
+  Profile& p = all.profile;
+  for (const std::string& name : names) {
+    const bool counts = name.starts_with("counts-");
+    if ((!counts && !name.starts_with("events-")) || name.ends_with(".more")) continue;
+    const RawFile file(folder + "/" + name);
+    const RawHeader* h = file.header();
+    if (!h || !processes.contains(h->process)) continue;
+    Definitions& d = processes.at(h->process);
+    p.run.dropped += static_cast<int64_t>(h->dropped);
+    const int32_t thread = add_thread(p, *h);
+    if (counts)
+      read_counts(all, d, file);
+    else
+      ThreadReader(all, d, thread).read(file, RawFile(folder + "/" + name + ".more"));
+  }
+  close_open_events(p);
+  skip_headers(p);
+  charge_backward(all);
+  pair_blocks(all);
+  for (auto& [process, d] : processes) {
+    p.run.complete = p.run.complete && d.ended;
+    if (d.ended) p.run.duration = std::max(p.run.duration, d.end_ns - all.start_ns);
+    read_samples(all, folder, process, d.clock, d.signatures, d.sites, d.modules);
+  }
+  for (const Event& e : p.events) p.run.duration = std::max(p.run.duration, e.end);
+  for (const Sample& s : p.samples) p.run.duration = std::max(p.run.duration, s.at);
+  return std::move(all.profile);
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,63 @@
+// What is gathered while the raw files of a recording are read.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "pellucid/profiler.h"
+#include "profile/symbols.h"
+
+namespace pellucid::profile {
+
+/// How a process's ticks become nanoseconds: two moments at which both clocks were read.
+struct ProcessClock {
+  uint64_t ticks = 0;
+  int64_t nanoseconds = 0;
+  double ns_per_tick = 1;
+  int64_t span = 0;  // between the two; a longer one is better
+  void settle(uint64_t later_ticks, int64_t later_ns) {
+    if (later_ns - nanoseconds <= span || later_ticks <= ticks) return;
+    span = later_ns - nanoseconds;
+    ns_per_tick = static_cast<double>(span) / static_cast<double>(later_ticks - ticks);
+  }
+};
+
+struct Collected {
+  struct BackwardNode {
+    int32_t event, process;
+    uint64_t node;
+  };
+  struct Block {
+    uint64_t ticks, address;
+    int64_t bytes;
+    int32_t process;
+    int64_t at;
+    int32_t thread, event;
+    uint8_t category;
+    bool is_free;
+  };
+  Profile profile;
+  Symbols symbols;
+  int64_t start_ns = 0;
+  int64_t damaged = 0;
+  std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
+  std::vector<BackwardNode> backward;
+  std::vector<Block> blocks;
+  std::map<std::string, int32_t> module_types;
+  /// A number that is not the same in two processes.
+  static uint64_t key(int32_t process, uint64_t number) {
+    return number ^ static_cast<uint64_t>(process) << 44;
+  }
+  /// The signature of a module's forward: its type's name.
+  int32_t module_signature(int32_t module);
+};
+
+/// Adds the samples of one process (unwind.cpp).
+void read_samples(Collected& all, const std::string& folder, int32_t process,
+                  const ProcessClock& clock, const std::vector<int32_t>& signatures,
+                  const std::vector<int32_t>& sites, const std::vector<int32_t>& modules);
+
+}  // namespace pellucid::profile

@@ -1,0 +1,100 @@
+#include "profile/counters.h"
+
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+namespace pellucid::profile {
+namespace {
+
+struct Kind {
+  const char* name;
+  uint32_t type;
+  uint64_t config;
+};
+constexpr Kind kKinds[] = {
+    {"cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+    {"instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
+    {"cache-references", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_REFERENCES},
+    {"cache-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
+    {"branch-misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES},
+    {"task-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
+    {"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
+    {"context-switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
+    {"cpu-migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS},
+};
+constexpr size_t kCount = std::size(kKinds);
+
+struct Open {
+  int file = -1;
+  int error = 0;
+};
+Open g_open[kCount];
+bool g_started = false;
+
+std::string reason(const Kind& kind, int error) {
+  if (error == EACCES || error == EPERM) {
+    std::ifstream file("/proc/sys/kernel/perf_event_paranoid");
+    int level = 0;
+    file >> level;
+    return fmt::format(
+        "not permitted: kernel.perf_event_paranoid is {}; `sysctl kernel.perf_event_paranoid=2` "
+        "allows it",
+        level);
+  }
+  if (kind.type == PERF_TYPE_HARDWARE &&
+      (error == ENOENT || error == ENODEV || error == EOPNOTSUPP))
+    return "this machine has no hardware counters (virtual machines often hide them)";
+  return std::strerror(error);
+}
+
+}  // namespace
+
+void start_counters() noexcept {
+  for (size_t i = 0; i < kCount; ++i) {
+    perf_event_attr attr{};
+    attr.size = sizeof attr;
+    attr.type = kKinds[i].type;
+    attr.config = kKinds[i].config;
+    attr.inherit = 1;  // threads that are started later
+    attr.exclude_kernel = kKinds[i].type == PERF_TYPE_HARDWARE;
+    attr.exclude_hv = 1;
+    attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    const long file = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    g_open[i] = {static_cast<int>(file), file < 0 ? errno : 0};
+  }
+  g_started = true;
+}
+
+std::vector<Counter> stop_counters() {
+  std::vector<Counter> counters;
+  if (!g_started) return counters;
+  g_started = false;
+  for (size_t i = 0; i < kCount; ++i) {
+    Counter c{kKinds[i].name, 0, {}};
+    uint64_t values[3] = {};  // the count, and how long it was asked for and did run
+    if (g_open[i].file < 0) {
+      c.missing = reason(kKinds[i], g_open[i].error);
+    } else if (read(g_open[i].file, values, sizeof values) != sizeof values) {
+      c.missing = std::strerror(errno);
+    } else if (values[2] == 0 && kKinds[i].type == PERF_TYPE_HARDWARE) {
+      c.missing = "other programs held the counter all the time";
+    } else {
+      // More counters than the processor has share the time; the count is scaled.
+      c.value = static_cast<double>(values[0]);
+      if (values[2] > 0 && values[2] < values[1])
+        c.value *= static_cast<double>(values[1]) / static_cast<double>(values[2]);
+    }
+    if (g_open[i].file >= 0) close(g_open[i].file);
+    counters.push_back(std::move(c));
+  }
+  return counters;
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,16 @@
+// Counters of the processor and of the system over a recording, through perf_event_open. A counter
+// that cannot be had says why.
+#pragma once
+
+#include <vector>
+
+#include "pellucid/profile.h"
+
+namespace pellucid::profile {
+
+/// Starts to count, for this thread and those that it starts.
+void start_counters() noexcept;
+/// What was counted since; empty where nothing was started.
+std::vector<Counter> stop_counters();
+
+}  // namespace pellucid::profile

@@ -1,0 +1,71 @@
+// The recorder: what the door, the engine, modules and the allocator tell while a recording runs.
+// When none runs, all of this is one load and a branch that is never taken.
+//
+// A scope is begun and ended with an owner, any address that is unique while the scope lives;
+// an end that does not match the innermost begin is ignored, so a recording may start and stop at
+// any moment. Nothing here throws, and nothing here is reported by itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "pellucid/profiler.h"
+
+namespace pellucid::profile {
+
+/// Starts to record, from all threads; throws IoError where the folder cannot be written, and
+/// ValueError if a recording runs already.
+PELLUCID_API void start_recording(const RecorderOptions& options);
+/// Ends the recording: every number that is still needed is on disk when it returns.
+PELLUCID_API void stop_recording();
+PELLUCID_API Mode recording_mode() noexcept;
+/// Removes the raw files of a recording, and their folder if nothing else is in it.
+PELLUCID_API void remove_folder(const std::string& folder);
+/// The folder of the recording that runs, or of the last one.
+PELLUCID_API std::string recording_folder();
+
+/// A number for a call of this kind, found by a hash of all that makes it different from others; 0:
+/// not known yet, define it.
+uint32_t find_signature(uint64_t hash) noexcept;
+/// Adds a signature; `json` holds the members of its definition ("\"name\":\"add\",…").
+uint32_t define_signature(uint64_t hash, EventKind kind, std::string_view json) noexcept;
+/// What a signature costs, known after its first call.
+void define_cost(uint32_t signature, std::string_view json) noexcept;
+/// The signature of a scope that has only a name.
+uint32_t scope_signature(EventKind kind, std::string_view name) noexcept;
+
+/// A module, found by a hash of its address, type and parent; 0: not known yet.
+uint32_t find_module(uint64_t hash) noexcept;
+uint32_t define_module(uint64_t hash, uint32_t parent, std::string_view json) noexcept;
+
+/// The line of the program that runs now: the return address outside the library, or Python's.
+uint32_t current_site() noexcept;
+
+/// The module whose forward runs on this thread, by its number; 0 for none.
+uint32_t innermost_module() noexcept;
+
+/// Python tells where it is: a key that is unique to a line (0: no Python code runs), and the JSON
+/// members of its definition.
+struct PythonSites {
+  uint64_t (*key)() noexcept = nullptr;
+  std::string (*describe)(uint64_t key) = nullptr;
+};
+PELLUCID_API void set_python_sites(PythonSites sites) noexcept;
+
+/// Begins and ends a scope on this thread.
+PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what, uint32_t site,
+                              uint64_t link = 0) noexcept;
+PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
+
+/// A text as JSON writes it, with its quotes.
+std::string json_text(std::string_view text);
+
+/// A fast mixing of numbers into a hash.
+inline uint64_t mix(uint64_t hash, uint64_t value) noexcept {
+  hash ^= value;
+  hash *= 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,270 @@
+#include "profile/sampler.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/parallel.h"
+#include "profile/thread_log.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+namespace pellucid::profile {
+namespace {
+
+constexpr size_t kStackPart = 4096;
+constexpr size_t kStackParts = 6;               // at most 24 KiB of each stack are kept
+constexpr size_t kMostBytes = size_t{2} << 30;  // of all samples
+constexpr size_t kRoom = size_t{8} << 20;       // what is kept ready ahead of the handlers
+constexpr size_t kHandlerStack = size_t{64} << 10;
+
+struct Sampler {
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stopping = false;
+  double rate = 0;
+  std::string folder;
+  std::thread watcher;
+  pid_t watcher_id = 0;
+  std::map<int, timer_t> timers;  // by thread
+  std::unique_ptr<MappedFile> file;
+  static Sampler& get() {
+    static Sampler& s = *new Sampler;
+    return s;
+  }
+};
+
+// What the handlers read: nothing but plain memory.
+struct HandlerState {
+  std::atomic<char*> base{nullptr};
+  std::atomic<size_t> used{0}, ready{0};
+  std::atomic<uint64_t> dropped{0};
+  std::atomic<int> running{0};  // handlers at work
+  pid_t process = 0;
+};
+HandlerState g_state;
+
+struct Innermost {
+  uint32_t kind = 0, what = 0, site = 0;
+};
+constinit thread_local Innermost t_innermost;
+constinit thread_local bool t_prepared = false;
+
+// The top of the stack, as far as it is mapped; read by a system call, so that a stack pointer that
+// points anywhere does no harm.
+size_t copy_stack(uint64_t from, char* to) noexcept {
+  iovec local{to, kStackPart * kStackParts};
+  iovec remote[kStackParts + 1];
+  size_t count = 0, left = kStackPart * kStackParts;
+  for (uint64_t at = from; left > 0; ++count) {
+    const size_t part = std::min<size_t>(left, kStackPart - at % kStackPart);
+    remote[count] = {reinterpret_cast<void*>(at), part};
+    at += part;
+    left -= part;
+  }
+  const ssize_t n = process_vm_readv(g_state.process, &local, 1, remote, count, 0);
+  return n > 0 ? static_cast<size_t>(n) / 8 * 8 : 0;
+}
+
+void take_sample(const ucontext_t& context) noexcept {
+  static constexpr int kOrder[kSampleRegisters] = {
+      REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+      REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+  char stack[kStackPart * kStackParts];
+  const greg_t* registers = context.uc_mcontext.gregs;
+  const size_t bytes = copy_stack(static_cast<uint64_t>(registers[REG_RSP]), stack);
+  char* base = g_state.base.load(std::memory_order_acquire);
+  const size_t size = sizeof(RawSample) + bytes;
+  const size_t offset = g_state.used.fetch_add(size, std::memory_order_relaxed);
+  if (!base || offset + size > g_state.ready.load(std::memory_order_acquire)) {
+    g_state.used.fetch_sub(size, std::memory_order_relaxed);
+    g_state.dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  auto* s = reinterpret_cast<RawSample*>(base + offset);
+  s->at = __rdtsc();
+  s->thread = static_cast<int32_t>(syscall(SYS_gettid));
+  s->stack_bytes = static_cast<uint32_t>(bytes);
+  s->what = t_innermost.what;
+  s->site = t_innermost.site;
+  s->kind = t_innermost.kind;
+  s->reserved = 0;
+  for (int i = 0; i < kSampleRegisters; ++i)
+    s->registers[i] = static_cast<uint64_t>(registers[kOrder[i]]);
+  std::memcpy(s + 1, stack, bytes);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  s->magic = kSampleMagic;
+}
+
+void on_timer(int, siginfo_t*, void* context) {
+  const int error = errno;
+  g_state.running.fetch_add(1, std::memory_order_acquire);
+  if (g_state.base.load(std::memory_order_acquire))
+    take_sample(*static_cast<const ucontext_t*>(context));
+  g_state.running.fetch_sub(1, std::memory_order_release);
+  errno = error;
+}
+
+// The clock of the processor time of one thread, as the system numbers clocks.
+clockid_t clock_of(int thread) {
+  return static_cast<clockid_t>((~static_cast<unsigned>(thread)) << 3 | 6);
+}
+
+void add_timer(Sampler& s, int thread) {
+  sigevent event{};
+  event.sigev_notify = SIGEV_THREAD_ID;
+  event.sigev_signo = SIGPROF;
+  event.sigev_notify_thread_id = thread;
+  timer_t timer;
+  if (timer_create(clock_of(thread), &event, &timer) != 0) return;
+  const auto period = static_cast<long>(1e9 / s.rate);
+  const itimerspec every{{period / 1'000'000'000, period % 1'000'000'000},
+                         {period / 1'000'000'000, period % 1'000'000'000}};
+  timer_settime(timer, 0, &every, nullptr);
+  s.timers[thread] = timer;
+}
+
+void find_threads(Sampler& s) {
+  DIR* folder = opendir("/proc/self/task");
+  if (!folder) return;
+  while (const dirent* entry = readdir(folder)) {
+    const int thread = std::atoi(entry->d_name);
+    if (thread > 0 && thread != s.watcher_id && !s.timers.contains(thread)) add_timer(s, thread);
+  }
+  closedir(folder);
+}
+
+void save_maps(const std::string& folder) {
+  std::ifstream from("/proc/self/maps");
+  const std::string path = fmt::format("{}/maps-{}", folder, getpid());
+  std::ofstream(path + ".part") << from.rdbuf();
+  std::rename((path + ".part").c_str(), path.c_str());
+}
+
+void keep_room(Sampler& s) {
+  const size_t used = g_state.used.load(std::memory_order_relaxed);
+  if (used + kRoom > s.file->ready() && s.file->grow(used + 2 * kRoom))
+    g_state.ready.store(s.file->ready(), std::memory_order_release);
+}
+
+void watch(Sampler& s) {
+  prctl(PR_SET_NAME, "pellucid-watch");
+  std::unique_lock lock(s.mutex);
+  s.watcher_id = static_cast<pid_t>(syscall(SYS_gettid));
+  for (int turn = 0; !s.stopping; ++turn) {
+    find_threads(s);
+    keep_room(s);
+    if (turn % 50 == 0) save_maps(s.folder);
+    s.wake.wait_for(lock, std::chrono::milliseconds(10));
+  }
+}
+
+void open_file(Sampler& s, const std::string& folder) {
+  s.folder = folder;
+  s.file = std::make_unique<MappedFile>(fmt::format("{}/samples-{}", folder, getpid()), kMostBytes);
+  g_state.process = getpid();
+  g_state.used = 0;
+  g_state.ready = 0;
+  keep_room(s);
+  g_state.base.store(s.file->data(), std::memory_order_release);
+}
+
+void start_watcher(Sampler& s) {
+  s.stopping = false;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own
+  s.watcher = std::thread([&s] { watch(s); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+void prepare_thread_for_samples() noexcept {
+  if (t_prepared) return;
+  t_prepared = true;
+  stack_t old{};
+  if (sigaltstack(nullptr, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;  // it has one
+  void* memory = mmap(nullptr, kHandlerStack, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) return;
+  const stack_t own{memory, 0, kHandlerStack};  // lives as long as the thread may be interrupted
+  sigaltstack(&own, nullptr);
+}
+
+void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept {
+  t_innermost = {kind, what, site};
+}
+
+void start_sampler(const std::string& folder, double rate) {
+  Sampler& s = Sampler::get();
+  {
+    const std::lock_guard lock(s.mutex);
+    s.rate = rate;
+    open_file(s, folder);
+  }
+  // Every thread of the pool runs one of these and keeps its stack.
+  prepare_thread_for_samples();
+  parallel_chunks(get_num_threads(), [](int64_t) { prepare_thread_for_samples(); });
+  struct sigaction action {};
+  action.sa_sigaction = on_timer;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigfillset(&action.sa_mask);
+  sigaction(SIGPROF, &action, nullptr);
+  start_watcher(s);
+}
+
+void stop_sampler() noexcept {
+  Sampler& s = Sampler::get();
+  if (!s.watcher.joinable()) return;
+  {
+    const std::lock_guard lock(s.mutex);
+    s.stopping = true;
+  }
+  s.wake.notify_all();
+  s.watcher.join();
+  for (const auto& [thread, timer] : s.timers) timer_delete(timer);
+  s.timers.clear();
+  g_state.base.store(nullptr, std::memory_order_release);
+  while (g_state.running.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  try {
+    save_maps(s.folder);
+  } catch (const std::exception&) {}
+  s.file->set_used(g_state.used.load());
+  s.file.reset();
+}
+
+void restart_sampler(const std::string& folder) {
+  Sampler& s = Sampler::get();
+  new (&s.mutex) std::mutex;  // the watcher may have held it; it does not exist here
+  new (&s.wake) std::condition_variable;
+  new (&s.watcher) std::thread;
+  s.timers.clear();
+  s.file->abandon();
+  g_state.running = 0;
+  open_file(s, folder);
+  start_watcher(s);
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,36 @@
+// The sampler: a timer for each thread that runs on the processor time it uses; its signal copies
+// the registers, the top of the stack and the innermost scope into a mapped file. Nothing is
+// unwound or looked up in the handler: that is done after the run (unwind.cpp).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pellucid::profile {
+
+/// Registers in DWARF's order: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
+inline constexpr int kSampleRegisters = 17;
+
+/// One sample in the file samples-PID, followed by `stack_bytes` bytes from the stack pointer up.
+struct RawSample {
+  uint64_t magic;  // kSampleMagic, written last
+  uint64_t at;     // ticks
+  int32_t thread;
+  uint32_t stack_bytes;  // a multiple of 8
+  uint32_t what, site;   // the innermost scope
+  uint32_t kind, reserved;
+  uint64_t registers[kSampleRegisters];
+};
+inline constexpr uint64_t kSampleMagic = 0x454c504d4153504c;
+
+/// Starts and stops the timers of all threads of the process, and of those that come later.
+void start_sampler(const std::string& folder, double rate);
+void stop_sampler() noexcept;
+/// In the child of a fork: its one thread gets a timer, and the samples a file of their own.
+void restart_sampler(const std::string& folder);
+/// Gives this thread a stack for its handler, because our kernels may move the stack pointer away.
+void prepare_thread_for_samples() noexcept;
+/// Tells what runs on this thread.
+void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept;
+
+}  // namespace pellucid::profile

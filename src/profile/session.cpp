@@ -1,0 +1,130 @@
+// Starting and ending recordings: by a ProfilerSession, or from outside by the environment:
+//
+//   PELLUCID_PROFILE=FILE           records the whole program; the file is written when it ends
+//   PELLUCID_PROFILE_RAW=FOLDER     the same, but the raw files are left to whoever set this
+//   PELLUCID_PROFILE_MODE           trace (if nothing is said), count or sample
+//   PELLUCID_PROFILE_RATE           samples a second
+//   PELLUCID_PROFILE_LIMIT          most bytes of a thread's events ("512M")
+#include <dirent.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/env.h"
+#include "pellucid/error.h"
+#include "profile/recorder.h"
+
+namespace pellucid {
+namespace profile {
+
+std::string_view name_of(EventKind kind) {
+  constexpr std::string_view kNames[] = {"op",        "composite", "module", "backward", "engine",
+                                         "optimizer", "wait",      "user",   "step"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string_view name_of(Phase phase) {
+  constexpr std::string_view kNames[] = {"forward", "backward", "optimizer"};
+  return kNames[static_cast<int>(phase)];
+}
+
+void remove_folder(const std::string& folder) {
+  DIR* d = opendir(folder.c_str());
+  if (!d) return;
+  while (const dirent* entry = readdir(d)) {
+    const std::string_view name = entry->d_name;
+    for (const std::string_view ours : {"events-", "counts-", "definitions-", "samples-", "maps-"})
+      if (name.starts_with(ours)) unlink((folder + "/" + entry->d_name).c_str());
+  }
+  closedir(d);
+  rmdir(folder.c_str());
+}
+
+Mode mode_from_name(std::string_view name) {
+  if (name == "trace") return Mode::Trace;
+  if (name == "count") return Mode::Count;
+  if (name == "sample") return Mode::Sample;
+  pellucid::detail::raise<ValueError>(
+      "profile: '{}' is no mode; there are trace, count and sample.", name);
+}
+
+namespace {
+
+std::string g_file;  // where the whole program's profile goes
+
+void finish_program() {
+  const std::string folder = recording_folder();
+  stop_recording();
+  if (g_file.empty()) return;
+  try {
+    collect(folder).save(g_file);
+    remove_folder(folder);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "pellucid: the profile was not written: %s\n", e.what());
+  }
+}
+
+// Before main, and after the library's own variables are ready.
+[[gnu::constructor(65500)]] void start_by_environment() {
+  try {
+    const auto raw = env_string("PELLUCID_PROFILE_RAW"), file = env_string("PELLUCID_PROFILE");
+    if (!raw && !file) return;
+    RecorderOptions o;
+    o.folder = raw ? *raw : *file + ".raw";
+    o.mode = mode_from_name(env_string("PELLUCID_PROFILE_MODE").value_or("trace"));
+    o.sample_rate = static_cast<double>(env_int("PELLUCID_PROFILE_RATE", 1, 10000).value_or(199));
+    if (const auto limit = env_bytes("PELLUCID_PROFILE_LIMIT"))
+      o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
+    if (!raw) g_file = *file;
+    start_recording(o);
+    std::atexit(finish_program);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "pellucid: nothing is recorded: %s\n", e.what());
+  }
+}
+
+}  // namespace
+}  // namespace profile
+
+ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions options)
+    : file_(std::move(file)) {
+  if (options.folder.empty()) {
+    const char* temporary = std::getenv("TMPDIR");
+    std::string name = file_.empty() ? fmt::format("{}/pellucid-XXXXXX",
+                                                   temporary && *temporary ? temporary : "/tmp")
+                                     : file_ + ".raw-XXXXXX";
+    PELLUCID_CHECK(mkdtemp(name.data()), IoError, "profile: the folder '{}' could not be made.",
+                   name);
+    options.folder = name;
+  }
+  folder_ = options.folder;
+  try {
+    profile::start_recording(options);
+  } catch (...) {
+    profile::remove_folder(folder_);
+    throw;
+  }
+  running_ = true;
+}
+
+profile::Profile ProfilerSession::stop() {
+  PELLUCID_CHECK(running_, ValueError, "ProfilerSession::stop: the session was stopped before.");
+  running_ = false;
+  profile::stop_recording();
+  profile::Profile p = profile::collect(folder_);
+  profile::remove_folder(folder_);
+  if (!file_.empty()) p.save(file_);
+  return p;
+}
+
+ProfilerSession::~ProfilerSession() {
+  if (!running_) return;
+  try {
+    stop();
+  } catch (const std::exception&) {
+    // A destructor has nobody to tell.
+  }
+}
+
+}  // namespace pellucid

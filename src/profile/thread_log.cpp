@@ -1,0 +1,178 @@
+#include "profile/thread_log.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "pellucid/error.h"
+
+namespace pellucid::profile {
+namespace {
+constexpr size_t kStep = size_t{4} << 20;     // how much of a file is made ready at a time
+constexpr size_t kWindow = size_t{16} << 20;  // how much of it stays in the process's memory
+}  // namespace
+
+ClockPair read_clocks() noexcept {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return {__rdtsc(), int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec};
+}
+
+void NumberTable::add(uint64_t key, uint32_t value) {
+  if (2 * (used_ + 1) > cells_.size()) {
+    std::vector<Cell> old(cells_.size() * 2);
+    old.swap(cells_);
+    used_ = 0;
+    for (const Cell& c : old)
+      if (c.value) add(c.key, c.value);
+  }
+  size_t i = key & mask();
+  while (cells_[i].value) i = (i + 1) & mask();
+  cells_[i] = {key, value};
+  ++used_;
+}
+
+MappedFile::MappedFile(const std::string& path, size_t most) : most_(most) {
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  PELLUCID_CHECK(file_ >= 0, IoError, "profile: '{}' could not be made: {}.", path,
+                 std::strerror(errno));
+  void* p = MAP_FAILED;
+  if (ftruncate(file_, static_cast<off_t>(most_)) == 0)
+    p = mmap(nullptr, most_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+  if (p == MAP_FAILED) {
+    const int error = errno;
+    close(file_);
+    unlink(path.c_str());
+    detail::raise<IoError>("profile: '{}' could not be mapped: {}.", path, std::strerror(error));
+  }
+  base_ = static_cast<char*>(p);
+}
+
+MappedFile::~MappedFile() {
+  if (!base_) return;
+  munmap(base_, most_);
+  [[maybe_unused]] const int cut = ftruncate(file_, static_cast<off_t>(used_));
+  close(file_);
+}
+
+bool MappedFile::grow(size_t bytes) noexcept {
+  if (bytes > most_ || !base_) return false;
+  const size_t wanted = std::min(most_, (bytes + kStep - 1) / kStep * kStep);
+  if (posix_fallocate(file_, static_cast<off_t>(ready_), static_cast<off_t>(wanted - ready_)) != 0)
+    return false;
+  ready_ = wanted;
+  // What was written long ago goes to the disk; the process keeps a window.
+  if (ready_ > released_ + 2 * kWindow) {
+    madvise(base_ + released_, kWindow, MADV_DONTNEED);
+    released_ += kWindow;
+  }
+  return true;
+}
+
+void MappedFile::abandon() noexcept {
+  if (!base_) return;
+  munmap(base_, most_);
+  close(file_);
+  base_ = nullptr;
+}
+
+namespace {
+constexpr size_t kCounters = size_t{1} << 15;
+constexpr size_t kBuffered = 50'000;  // events, 2 MB
+constexpr size_t file_bytes(bool counts) {
+  return kRawHeaderBytes + (counts ? kCounters : kBuffered) * sizeof(RawEvent);
+}
+}  // namespace
+
+ThreadLog::ThreadLog(const std::string& path, size_t limit, uint32_t serial, bool counts)
+    : file(path, file_bytes(counts)), recording(serial), limit_(limit) {
+  PELLUCID_CHECK(file.grow(file_bytes(counts)), IoError, "profile: there is no room for '{}'.",
+                 path);
+  file.set_used(file_bytes(counts));
+  auto* h = new (file.data()) RawHeader;
+  h->event_bytes = sizeof(RawEvent);
+  h->process = getpid();
+  h->thread = static_cast<int32_t>(syscall(SYS_gettid));
+  h->first = h->last = read_clocks();
+  pthread_getname_np(pthread_self(), h->name, sizeof h->name);
+  first = next = reinterpret_cast<RawEvent*>(file.data() + kRawHeaderBytes);
+  end = first + (counts ? 0 : kBuffered);
+  if (!counts)
+    spilled_ = ::open((path + ".more").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+}
+
+ThreadLog::~ThreadLog() {
+  if (file.data()) header().last = read_clocks();
+  if (spilled_ >= 0) close(spilled_);
+}
+
+void ThreadLog::abandon() noexcept {
+  file.abandon();
+  close(spilled_);
+  spilled_ = -1;
+}
+
+bool ThreadLog::spill() noexcept {
+  RawHeader& h = header();
+  h.last = read_clocks();
+  const auto bytes =
+      static_cast<size_t>(reinterpret_cast<char*>(end) - reinterpret_cast<char*>(first));
+  const auto offset = static_cast<off_t>(base * sizeof(RawEvent));
+  if (bytes == 0 || spilled_ < 0 || static_cast<size_t>(offset) + 2 * bytes > limit_ ||
+      pwrite(spilled_, first, bytes, offset) != static_cast<ssize_t>(bytes)) {
+    ++h.dropped;
+    return false;
+  }
+  // In this order: a kill in between finds the events in one place or the other, never in both.
+  h.spilled = base + kBuffered;
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  h.lap = ++lap;
+  base += kBuffered;
+  next = first;
+  return true;
+}
+
+void ThreadLog::finish(uint64_t number, uint64_t at, uint64_t link, uint16_t flags) noexcept {
+  if (number >= base) [[likely]] {
+    RawEvent& e = first[number - base];
+    if (link) e.link = link;
+    e.flags |= flags;
+    e.end = at;
+    return;
+  }
+  RawEvent e;
+  const auto offset = static_cast<off_t>(number * sizeof(RawEvent));
+  if (pread(spilled_, &e, sizeof e, offset) != static_cast<ssize_t>(sizeof e)) return;
+  if (link) e.link = link;
+  e.flags |= flags;
+  e.end = at;
+  [[maybe_unused]] const ssize_t n = pwrite(spilled_, &e, sizeof e, offset);
+}
+
+RawEvent* ThreadLog::counter(uint32_t what, uint32_t site) noexcept {
+  const uint64_t key = uint64_t{what} << 32 | site;
+  auto* cells = reinterpret_cast<RawEvent*>(file.data() + kRawHeaderBytes);
+  size_t i = (key * 0x9e3779b97f4a7c15u) >> 49;
+  for (size_t tried = 0; tried < kCounters; ++tried, i = (i + 1) % kCounters) {
+    RawEvent& cell = cells[i];
+    if (cell.kind == kRawNothing) {
+      cell.what = what;
+      cell.site = site;
+      cell.lap = lap;
+      return &cell;
+    }
+    if (cell.what == what && cell.site == site) return &cell;
+  }
+  ++header().dropped;
+  return nullptr;
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,289 @@
+// Recording: what a session sees of ops, scopes, modules, backward, memory and threads, and that a
+// recording survives forks, kills and a full limit. The numbers must reconcile to the nanosecond
+// and the byte.
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "pellucid/nn.h"
+#include "pellucid/optim.h"
+#include "pellucid/pellucid.h"
+#include "pellucid/profiler.h"
+#include "profile/recorder.h"
+
+namespace pellucid {
+namespace {
+
+using profile::Event;
+using profile::EventKind;
+using profile::Phase;
+using profile::Profile;
+
+const profile::Signature& signature(const Profile& p, const Event& e) {
+  return p.signatures[static_cast<size_t>(e.signature)];
+}
+
+std::map<std::string, int> calls(const Profile& p) {
+  std::map<std::string, int> count;
+  for (const Event& e : p.events) ++count[signature(p, e).name];
+  return count;
+}
+
+// A parent contains its children, and what it took itself is the rest.
+void check_tree(const Profile& p) {
+  std::vector<int64_t> below(p.events.size());
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    const Event& e = p.events[i];
+    REQUIRE(e.end >= e.begin);
+    REQUIRE(e.parent < static_cast<int32_t>(i));
+    if (e.parent < 0) continue;
+    const Event& above = p.events[static_cast<size_t>(e.parent)];
+    REQUIRE(above.begin <= e.begin);
+    REQUIRE(e.end <= above.end);
+    REQUIRE(above.thread == e.thread);
+    below[static_cast<size_t>(e.parent)] += e.end - e.begin;
+  }
+  for (size_t i = 0; i < p.events.size(); ++i)
+    REQUIRE(p.events[i].self == p.events[i].end - p.events[i].begin - below[i]);
+}
+
+// The allocations replayed in time give the peak.
+void check_memory(const Profile& p) {
+  std::multimap<int64_t, int64_t> changes;
+  int64_t by_events = 0, now = p.run.memory_at_start;
+  for (const profile::Allocation& a : p.allocations) {
+    changes.emplace(a.begin, a.bytes);
+    if (a.end >= 0) changes.emplace(a.end, -a.bytes);
+    now += a.end < 0 ? a.bytes : 0;
+  }
+  for (const Event& e : p.events) by_events += e.allocated;
+  int64_t all = 0;
+  for (const profile::Allocation& a : p.allocations)
+    if (a.event >= 0) all += a.bytes;
+  CHECK(by_events == all);
+}
+
+TEST_CASE("profile: a training step is recorded with its modules, phases, costs and memory") {
+  nn::Sequential model(nn::Linear(10, 8), nn::ReLU(), nn::Linear(8, 2));
+  optim::SGD optimizer(model->parameters(), optim::SGDOptions(0.1));
+  const Tensor x = randn({4, 10}), y = randn({4, 2});
+  ProfilerSession session;
+  for (int i = 0; i < 3; ++i) {
+    profile::begin_step();
+    const Tensor loss = nn::functional::mse_loss(model->forward(x), y);
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+  }
+  profile::end_step();
+  const Profile p = session.stop();
+  check_tree(p);
+  check_memory(p);
+  const auto count = calls(p);
+  CHECK(count.at("step") == 3);
+  CHECK(count.at("Sequential") == 3);
+  CHECK(count.at("Linear") == 6);
+  CHECK(count.at("ReLU") == 3);
+  CHECK(count.at("backward") == 3);
+  CHECK(count.at("Optimizer.step#SGD.step") == 3);
+  CHECK(count.at("sgd_step") == 12);
+  CHECK(p.run.mode == "trace");
+  CHECK(p.run.complete);
+  CHECK(p.run.dropped == 0);
+
+  int backward_of_linear = 0;
+  for (const Event& e : p.events) {
+    const profile::Signature& s = signature(p, e);
+    if (s.kind == EventKind::Op) CHECK_MESSAGE(s.has_cost, s.name);
+    if (s.name == "sgd_step") CHECK(e.phase == Phase::Optimizer);
+    if (s.kind != EventKind::Backward || e.forward < 0) continue;
+    const Event& f = p.events[static_cast<size_t>(e.forward)];
+    CHECK(e.phase == Phase::Backward);
+    CHECK(f.phase == Phase::Forward);
+    CHECK(e.module == f.module);
+    CHECK(e.site == f.site);
+    if (e.module >= 0 && p.modules[static_cast<size_t>(e.module)].type == "Linear")
+      ++backward_of_linear;
+  }
+  CHECK(backward_of_linear == 6);
+  CHECK(p.modules.size() == 4);
+  CHECK(p.modules[1].path == "0");
+  CHECK(p.modules[1].parameters == 88);
+}
+
+TEST_CASE("profile: the recorded peak is the allocator's") {
+  empty_cache();
+  reset_peak_memory_stats();
+  ProfilerSession session;
+  {
+    const Tensor a = zeros({1000, 100});
+    const Tensor b = a + 1;
+    (a * b).sum();
+  }
+  zeros({10});
+  const int64_t peak = memory_stats().peak;
+  const Profile p = session.stop();
+  CHECK(p.run.peak_memory == peak);
+  check_memory(p);
+}
+
+TEST_CASE("profile: scopes, exceptions and threads") {
+  ProfilerSession session;
+  {
+    const RecordFunction outer("outer");
+    const RecordFunction inner("inner \"quoted\"\n");
+    zeros({2, 3}) + zeros({3});
+    CHECK_THROWS_AS(matmul(zeros({2, 3}), zeros({2, 3})), ShapeError);
+  }
+  std::thread([] { ones({5}).sum(); }).join();
+  const Profile p = session.stop();
+  check_tree(p);
+  const auto count = calls(p);
+  CHECK(count.at("outer") == 1);
+  CHECK(count.at("inner \"quoted\"\n") == 1);
+  int threw = 0;
+  for (const Event& e : p.events) threw += e.threw;
+  CHECK(threw >= 1);
+  CHECK(p.threads.size() == 2);
+}
+
+TEST_CASE("profile: counting") {
+  profile::RecorderOptions o;
+  o.mode = profile::Mode::Count;
+  ProfilerSession session("", o);
+  const Tensor x = ones({3});
+  for (int i = 0; i < 100; ++i) x.add(x);
+  const Profile p = session.stop();
+  CHECK(p.events.empty());
+  int64_t additions = 0;
+  for (const profile::CallCount& c : p.counts)
+    if (p.signatures[static_cast<size_t>(c.signature)].name == "add") additions += c.calls;
+  CHECK(additions == 100);
+}
+
+TEST_CASE("profile: one recording at a time, and it can start in the middle of a scope") {
+  const RecordFunction before("before");
+  {
+    ProfilerSession session;
+    CHECK_THROWS_AS(ProfilerSession(), ValueError);
+    const RecordFunction left_open("left open");
+    ones({2}).sum();
+    const Profile p = session.stop();
+    CHECK(calls(p).contains("sum"));
+    CHECK_THROWS_AS(session.stop(), ValueError);
+  }
+  CHECK_FALSE(profile::recording());
+}
+
+TEST_CASE("profile: at the limit events are dropped and counted, and the program goes on") {
+  profile::RecorderOptions o;
+  o.limit = int64_t{8} << 20;
+  ProfilerSession session("", o);
+  const Tensor x = ones({1});
+  for (int i = 0; i < 100'000; ++i) x.add(x);
+  const Profile p = session.stop();
+  CHECK(p.run.dropped > 0);
+  CHECK(p.events.size() > 60'000);
+  check_tree(p);
+}
+
+std::string fresh_folder(const char* name) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    (std::string("pellucid-test-") + name + "-" + std::to_string(getpid()));
+  std::filesystem::remove_all(path);
+  return path.string();
+}
+
+TEST_CASE("profile: a killed program leaves a readable recording") {
+  const std::string folder = fresh_folder("killed");
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    profile::RecorderOptions o;
+    o.folder = folder;
+    profile::start_recording(o);
+    const RecordFunction scope("doomed");
+    const Tensor x = ones({4});
+    for (int i = 0; i < 50; ++i) x.add(x);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+  const Profile p = profile::collect(folder);
+  check_tree(p);
+  const auto count = calls(p);
+  CHECK(count.at("add") == 50);
+  CHECK_FALSE(p.run.complete);
+  bool open = false;
+  for (const Event& e : p.events)
+    if (signature(p, e).name == "doomed") open = e.open;
+  CHECK(open);
+  profile::remove_folder(folder);
+  CHECK_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_CASE("profile: the child of a fork records into files of its own") {
+  const std::string folder = fresh_folder("fork");
+  profile::RecorderOptions o;
+  o.folder = folder;
+  profile::start_recording(o);
+  const Tensor x = ones({4});
+  x.add(x);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    x.mul(x);
+    profile::stop_recording();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  x.add(x);
+  profile::stop_recording();
+  const Profile p = profile::collect(folder);
+  check_tree(p);
+  const auto count = calls(p);
+  CHECK(count.at("add") == 2);
+  CHECK(count.at("mul") == 1);
+  std::map<int32_t, int> processes;
+  for (const profile::Thread& t : p.threads) ++processes[t.process];
+  CHECK(processes.size() == 2);
+  profile::remove_folder(folder);
+}
+
+TEST_CASE("profile: a folder without a recording") {
+  CHECK_THROWS_AS(profile::collect("/nonexistent/folder"), IoError);
+  const std::string folder = fresh_folder("empty");
+  std::filesystem::create_directory(folder);
+  CHECK_THROWS_AS(profile::collect(folder), IoError);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("profile: samples know the op and its line") {
+  profile::RecorderOptions o;
+  o.mode = profile::Mode::Sample;
+  o.sample_rate = 1000;
+  ProfilerSession session("", o);
+  const Tensor x = randn({256, 256});
+  Tensor y = x;
+  const auto begun = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begun < std::chrono::milliseconds(300))
+    y = matmul(x, x);
+  const Profile p = session.stop();
+  CHECK(p.run.sample_rate == 1000);
+  int in_matmul = 0;
+  for (const profile::Sample& s : p.samples) {
+    REQUIRE(s.stack >= 0);
+    in_matmul += s.signature >= 0 && p.signatures[static_cast<size_t>(s.signature)].name == "mm";
+  }
+  CHECK(p.samples.size() > 5);
+  CHECK(in_matmul > 0);
+}
+
+}  // namespace
+}  // namespace pellucid

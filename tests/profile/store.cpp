@@ -1,0 +1,145 @@
+// The profile's file: what is written is read back; what is damaged, foreign or newer is refused
+// with a sentence.
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "pellucid/pellucid.h"
+#include "pellucid/profiler.h"
+
+namespace pellucid {
+namespace {
+
+using profile::Profile;
+
+struct File {
+  explicit File(const char* name)
+      : path((std::filesystem::temp_directory_path() /
+              (std::string("pellucid-test-") + name + std::to_string(getpid())))
+                 .string()) {
+    std::filesystem::remove(path);
+  }
+  ~File() { std::filesystem::remove(path); }
+  std::string path;
+};
+
+Profile recorded() {
+  ProfilerSession session;
+  const RecordFunction scope("part; DROP TABLE event; --'\"");
+  Tensor x = ones({3, 4}).requires_grad_();
+  matmul(x, ones({4, 5})).sum().backward();
+  return session.stop();
+}
+
+void run_sql(const std::string& file, const char* sql) {
+  sqlite3* db = nullptr;
+  REQUIRE(sqlite3_open(file.c_str(), &db) == SQLITE_OK);
+  CHECK(sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(db);
+}
+
+std::string message_of(const std::string& file) {
+  try {
+    Profile::load(file);
+  } catch (const IoError& e) { return e.what(); }
+  return "";
+}
+
+TEST_CASE("profile file: what is saved is loaded") {
+  const File file("roundtrip");
+  Profile p = recorded();
+  p.run.event_cost = 12.5;
+  p.machine.cpu = "some CPU";
+  p.machine.flops_one = p.machine.flops_all = p.machine.seconds = 1;
+  p.machine.levels.push_back({"L1", 1024, {1, 2, 3}, {4, 5, 6}});
+  p.counters.push_back({"cycles", 0, "no hardware counters"});
+  p.save(file.path);
+  const Profile q = Profile::load(file.path);
+  CHECK(q.run.program == p.run.program);
+  CHECK(q.run.event_cost == 12.5);
+  CHECK(q.run.peak_memory == p.run.peak_memory);
+  CHECK(q.machine.cpu == "some CPU");
+  CHECK(q.machine.levels.at(0).all.copy == 6);
+  CHECK(q.counters.back().missing == "no hardware counters");
+  REQUIRE(q.events.size() == p.events.size());
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    CHECK(q.events[i].begin == p.events[i].begin);
+    CHECK(q.events[i].end == p.events[i].end);
+    CHECK(q.events[i].self == p.events[i].self);
+    CHECK(q.events[i].parent == p.events[i].parent);
+    CHECK(q.events[i].forward == p.events[i].forward);
+    CHECK(q.events[i].phase == p.events[i].phase);
+    CHECK(q.events[i].allocated == p.events[i].allocated);
+  }
+  REQUIRE(q.signatures.size() == p.signatures.size());
+  for (size_t i = 0; i < p.signatures.size(); ++i) {
+    CHECK(q.signatures[i].name == p.signatures[i].name);
+    CHECK(q.signatures[i].kind == p.signatures[i].kind);
+    CHECK(q.signatures[i].flops == p.signatures[i].flops);
+    REQUIRE(q.signatures[i].inputs.size() == p.signatures[i].inputs.size());
+    for (size_t k = 0; k < p.signatures[i].inputs.size(); ++k) {
+      CHECK(q.signatures[i].inputs[k].sizes == p.signatures[i].inputs[k].sizes);
+      CHECK(q.signatures[i].inputs[k].dtype == p.signatures[i].inputs[k].dtype);
+    }
+  }
+  CHECK(q.allocations.size() == p.allocations.size());
+}
+
+TEST_CASE("profile file: missing, foreign, newer and damaged files") {
+  const File file("bad");
+  CHECK(message_of(file.path).find("could not be read") != std::string::npos);
+  CHECK(message_of("/tmp").find("is no file") != std::string::npos);
+  std::ofstream(file.path) << "this is no database, but it is long enough to look at\n"
+                           << std::string(2000, 'x');
+  CHECK(message_of(file.path).find("is no profile") != std::string::npos);
+  std::filesystem::remove(file.path);
+  run_sql(file.path, "CREATE TABLE t(x)");
+  CHECK(message_of(file.path).find("no profile of pellucid") != std::string::npos);
+
+  const Profile p = recorded();
+  p.save(file.path);
+  CHECK(message_of(file.path).empty());
+  run_sql(file.path, "PRAGMA user_version=99");
+  CHECK(message_of(file.path).find("version 99") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "UPDATE event SET signature = 100000 WHERE id = 1");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "UPDATE event SET parent = 5 WHERE id = 1");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "UPDATE signature SET inputs = '{'");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "DROP TABLE frame");
+  CHECK_FALSE(message_of(file.path).empty());
+}
+
+TEST_CASE("profile file: cut or changed anywhere, it loads or is refused") {
+  const File file("cut"), copy("cut-copy");
+  recorded().save(file.path);
+  std::ifstream stream(file.path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(stream)), {});
+  for (size_t k = 0; k < 300; ++k) {
+    std::string changed = bytes;
+    const size_t at = k * 7919 % bytes.size();
+    if (k % 3 == 0)
+      changed.resize(at);
+    else
+      changed[at] = static_cast<char>(changed[at] ^ (1 << k % 8));
+    std::ofstream(copy.path, std::ios::binary | std::ios::trunc) << changed;
+    try {
+      Profile::load(copy.path);
+    } catch (const IoError&) {}
+  }
+}
+
+TEST_CASE("profile file: a folder that cannot be written") {
+  CHECK_THROWS_AS(recorded().save("/nonexistent/folder/p.pellucid"), IoError);
+}
+
+}  // namespace
+}  // namespace pellucid
