@@ -5,6 +5,7 @@
 
 namespace pellucid::cli {
 
-extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kOps, kDoctor, kProfile;
+extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kProfile, kEstimate, kAnalyze,
+    kAnatomy, kOps, kDoctor;
 
 }  // namespace pellucid::cli

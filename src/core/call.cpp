@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "core/estimate.h"
 #include "core/faces.h"
 #include "core/registry.h"
 #include "core/tape.h"
@@ -78,7 +79,7 @@ struct Door {
   }
 
   static void reserve_random(Call& c) {
-    if (!c.op_.random_count) return;
+    if (!c.op_.random_count || detail::estimating()) return;
     const PhiloxRange range = default_generator().reserve(c.op_.random_count(c));
     c.seed_ = range.seed;
     c.random_offset_ = range.offset;
@@ -98,9 +99,18 @@ struct Door {
                        OutOfMemoryError,
                        "{}: a result of sizes {} and dtype {} would pass 2^63 bytes.", c.name(),
                        impl.sizes, impl.dtype);
-        impl.storage = detail::new_storage(static_cast<size_t>(bytes));
+        impl.storage = detail::estimating() ? estimate::new_storage(c, static_cast<size_t>(bytes))
+                                            : detail::new_storage(static_cast<size_t>(bytes));
       }
     }
+  }
+
+  // Runs the kernel, or only counts the call; returns whether the outputs have values.
+  static bool compute(Call& c) {
+    if (detail::estimating() && !estimate::count(c)) [[unlikely]]
+      return false;
+    if (c.op_.kernel) c.op_.kernel(c);
+    return true;
   }
 
   // Mutated arguments, `(a!)`: no history may be lost, and the versions must tell.
@@ -173,7 +183,7 @@ struct Door {
     detail::Ref<tape::OpNode> node;
     if (c.recording_) node = tape::prepare(c, false);
     allocate(c);
-    if (c.op_.kernel) c.op_.kernel(c);
+    compute(c);
     if (c.op_.info->mutates) check_mutated(c, true);
     commit(c, std::move(node));
   }
@@ -237,15 +247,14 @@ struct Door {
     if (direct) {
       c.outputs_[0] = self;
       allocate(c);
-      c.op_.kernel(c);
+      compute(c);
     } else {
       c.in_place_ = false;
       allocate(c);
-      c.op_.kernel(c);
-      const detail::TensorImpl& from = c.outputs_[0].impl();
-      const detail::TensorImpl& to = self.impl();
-      kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(),
-                            from.dtype, from.strides.data());
+      const detail::TensorImpl &from = c.outputs_[0].impl(), &to = self.impl();
+      if (compute(c))
+        kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(),
+                              from.dtype, from.strides.data());
     }
     self.impl().bump_version();
     if (!node) return;

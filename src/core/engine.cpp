@@ -12,6 +12,7 @@
 #include "pellucid/ops.h"
 #include "profile/recorder.h"
 #include "tensor/autograd_meta.h"
+#include "tensor/phantom.h"
 
 namespace pellucid::autograd {
 
@@ -178,8 +179,8 @@ void add_gradient(const Tensor& sum, const Tensor& grad) {
   constexpr int64_t kFew = 16;
   const detail::TensorImpl &to = sum.impl(), &from = grad.impl();
   if (to.numel > kFew || to.dtype != from.dtype || !(to.sizes == from.sizes) ||
-      !to.is_contiguous() || !from.is_contiguous() ||
-      (to.dtype != kFloat32 && to.dtype != kFloat64)) {
+      !to.is_contiguous() || !from.is_contiguous() || !detail::has_values(to) ||
+      !detail::has_values(from) || (to.dtype != kFloat32 && to.dtype != kFloat64)) {
     sum.add_(grad);
     return;
   }

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "pellucid/creation.h"
 #include "pellucid/ops.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 
@@ -12,7 +13,7 @@ namespace detail {
 TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType dtype)
     : dtype_(dtype), sizes_({static_cast<int64_t>(count)}) {
   values_ = empty(sizes_, dtype);
-  if (count)
+  if (count && has_values(values_.impl()))
     std::copy_n(static_cast<const char*>(values), values_.nbytes(),
                 static_cast<char*>(values_.raw_data()));
 }
@@ -20,7 +21,7 @@ TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType
 TensorDataContainer::TensorDataContainer(const std::vector<bool>& values)
     : dtype_(kBool), sizes_({static_cast<int64_t>(values.size())}) {
   values_ = empty(sizes_, kBool);
-  std::copy(values.begin(), values.end(), values_.raw<bool>());
+  if (has_values(values_.impl())) std::copy(values.begin(), values.end(), values_.raw<bool>());
 }
 
 TensorDataContainer::TensorDataContainer(std::initializer_list<TensorDataContainer> list)
@@ -44,7 +45,8 @@ void TensorDataContainer::write(const Tensor& to, int64_t& at) const {
     to.slice(0, at, at + values_.numel(), 1).copy_(values_);
     at += values_.numel();
   } else if (sizes_.empty()) {
-    visit(to.dtype(), [&](auto v) { to.raw<decltype(v)>()[at] = scalar_.to<decltype(v)>(); });
+    if (has_values(to.impl()))
+      visit(to.dtype(), [&](auto v) { to.raw<decltype(v)>()[at] = scalar_.to<decltype(v)>(); });
     ++at;
   } else {
     for (const TensorDataContainer& e : list_) e.write(to, at);
@@ -57,7 +59,8 @@ Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
                is_float = dtype_ == kFloat32 || dtype_ == kFloat64;
     options = options.dtype(is_integer ? kInt64 : is_float ? get_default_dtype() : dtype_);
   }
-  const Tensor flat = empty({checked_numel(sizes_)}, *options.dtype_opt());
+  const Tensor flat = sizes_.empty() ? empty({}, *options.dtype_opt())
+                                     : empty({checked_numel(sizes_)}, *options.dtype_opt());
   int64_t at = 0;
   write(flat, at);
   Tensor t(alias_impl(flat.impl()));

@@ -451,7 +451,7 @@ extern constinit const OpDef repeat_interleave_tensor_op = {
           ShapeError, "repeat_interleave: repeats needs 1 or {} elements, found sizes {}.",
           self.size(d), repeats.sizes());
       repeats = repeats.to(kInt64).reshape({-1}).expand({self.size(d)}).contiguous();
-      const int64_t* n = repeats.raw<int64_t>();
+      const int64_t* n = repeats.const_data_ptr<int64_t>();
       int64_t total = 0;
       for (int64_t i = 0; i < repeats.numel(); ++i) {
         PELLUCID_CHECK(n[i] >= 0, ValueError,

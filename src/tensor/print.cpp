@@ -8,6 +8,7 @@
 
 #include "pellucid/autograd.h"
 #include "pellucid/tensor.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 
@@ -154,8 +155,9 @@ std::string tuple_of(IntArrayRef sizes) {
 std::vector<std::string> suffixes_of(const Tensor& t) {
   std::vector<std::string> out;
   const DType dtype = t.dtype();
-  const bool no_values = t.numel() == 0 || !t.has_storage();
-  if (no_values && (t.dim() != 1 || !t.has_storage())) out.push_back("size=" + tuple_of(t.sizes()));
+  const bool no_values = t.numel() == 0 || !detail::has_values(t.impl());
+  if (no_values && (t.dim() != 1 || !detail::has_values(t.impl())))
+    out.push_back("size=" + tuple_of(t.sizes()));
   const bool shown_by_values = !no_values && (dtype == kInt64 || dtype == kBool);
   if (dtype != get_default_dtype() && !shown_by_values)
     out.push_back(fmt::format("dtype=torch.{}", dtype));
@@ -175,7 +177,8 @@ std::vector<std::string> suffixes_of(const Tensor& t) {
 std::string Tensor::toString() const {
   if (!defined()) return "[ Tensor (undefined) ]";
   constexpr int64_t indent = 7;  // of "tensor("
-  std::string text = "tensor(" + (has_storage() ? Printer(*this).contents(indent) : "...");
+  std::string text =
+      "tensor(" + (detail::has_values(impl()) ? Printer(*this).contents(indent) : "...");
   // PyTorch counts two characters too many for the last line; so do we, or lines would break
   // elsewhere.
   const size_t newline = text.rfind('\n');

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "kernels/copy.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 
@@ -53,6 +54,7 @@ void* Tensor::data_ptr() const {
   expose();
   const detail::TensorImpl& t = impl();
   if (!t.storage) return nullptr;
+  detail::require_values(t, "data_ptr");
   t.storage->pointer_given_out.store(true, std::memory_order_relaxed);
   return t.data();
 }
@@ -64,6 +66,7 @@ Scalar Tensor::item() const {
                  numel(), sizes());
   PELLUCID_CHECK(has_storage(), ValueError, "item: this tensor has sizes but no values ({}).",
                  describe(*this));
+  detail::require_values(impl(), "item");
   return visit(dtype(), [this](auto v) { return Scalar(*raw<decltype(v)>()); });
 }
 
@@ -77,6 +80,7 @@ void Tensor::check_type(DType asked) const {
                  "data_ptr: the tensor holds {} but {} was asked for. Convert it with .to({}) or "
                  "ask for its own type.",
                  dtype(), asked, asked);
+  detail::require_values(impl(), "data_ptr");
 }
 
 void Tensor::make_exposed() const {
@@ -88,9 +92,11 @@ void Tensor::make_exposed() const {
   if (t.storage && !t.is_contiguous()) {
     // A saved result may share the storage: its values stay as they were, so gradients stay right.
     const MemoryCategoryGuard same_category(t.storage->category);
-    auto storage = detail::new_storage(nbytes());
-    kernels::copy_strided(t.sizes, storage->data, t.dtype, strides.data(), t.data(), t.dtype,
-                          t.strides.data());
+    auto storage =
+        detail::has_values(t) ? detail::new_storage(nbytes()) : detail::phantom_storage(nbytes());
+    if (detail::has_values(t))
+      kernels::copy_strided(t.sizes, storage->data, t.dtype, strides.data(), t.data(), t.dtype,
+                            t.strides.data());
     storage->version.store(t.storage->version.load(std::memory_order_relaxed),
                            std::memory_order_relaxed);
     t.storage = std::move(storage);

@@ -1,0 +1,161 @@
+// See anatomy.h.
+#include "cli/analyze/anatomy.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "cli/app.h"
+#include "cli/expr/compile.h"
+#include "cli/expr/parser.h"
+#include "cli/timing.h"
+#include "core/faces.h"
+#include "pellucid/analyze.h"
+#include "pellucid/autograd.h"
+#include "pellucid/ops.h"
+
+namespace pellucid::cli {
+namespace {
+
+using expr::Ast;
+using expr::Kind;
+using expr::NodeId;
+
+// Nanoseconds of one run: the median of blocks that share `seconds` of time.
+template <class F> double nanoseconds(double seconds, const F& work) {
+  constexpr int kBlocks = 9;
+  const TimedLoop loop = [&](int64_t number) {
+    return seconds_of([&] {
+      for (int64_t i = 0; i < number; ++i) work();
+    });
+  };
+  const int64_t number = autorange(loop, seconds / kBlocks);
+  std::vector<double> times;
+  for (int i = 0; i < kBlocks; ++i) times.push_back(loop(number) / static_cast<double>(number));
+  return median(times) * 1e9;
+}
+
+// The nodes of the op's operands: x and y of x + y, f(x, y) or x.f(y).
+std::vector<NodeId> operands_of(const Ast& ast, NodeId root) {
+  const auto children = ast.children(root);
+  if (ast[root].kind != Kind::Call) return {children.begin(), children.end()};
+  std::vector<NodeId> out;
+  const NodeId callee = children[0];
+  if (ast[callee].kind == Kind::Attribute && ast.source_text(ast.child(callee, 0)) != "torch")
+    out.push_back(ast.child(callee, 0));
+  for (const NodeId argument : children.subspan(1)) out.push_back(argument);
+  return out;
+}
+
+Attr attr_of(const Value& v, ArgType type) {
+  if (const std::string* s = v.as<std::string>()) return Attr(std::string_view(*s));
+  if (const DType* t = v.as<DType>()) return Attr(*t);
+  if (!v.is_number()) return Attr();
+  if (type == ArgType::Float) return Attr(v.scalar().toDouble());
+  if (type == ArgType::Scalar) return Attr(v.scalar());
+  if (type == ArgType::Bool) return Attr(v.scalar().toBool());
+  return Attr(v.scalar().toLong());
+}
+
+}  // namespace
+
+/// What the door takes.
+struct OneOp::Bound {
+  std::deque<Tensor> tensors;
+  std::vector<const Tensor*> inputs;
+  std::vector<Attr> attrs;
+  std::vector<Value> values;  ///< the same as arguments of a call by name
+};
+
+OneOp::OneOp(const std::string& expression)
+    : source_(expression), code_(expr::compile(expression)) {
+  const Ast ast = expr::parse_expression(expression);
+  const NodeId root = ast.statements().front();
+  const auto fail = [&](const std::string& why) {
+    throw UsageError(fmt::format(
+        "anatomy takes one op on variables and numbers, such as 'x + y' or 'exp(x)'; {}", why));
+  };
+  for (const NodeId id : operands_of(ast, root)) {
+    const expr::Node& n = ast[id];
+    const bool name = n.kind == Kind::Name;
+    if (!name && n.kind != Kind::Integer && n.kind != Kind::Float)
+      fail(fmt::format("'{}' is neither", ast.source_text(id)));
+    operands_.push_back(name ? ast.text(id) : "");
+    numbers_.push_back(n.kind == Kind::Float ? Scalar(n.number) : Scalar(n.integer));
+    if (name && std::find(variables_.begin(), variables_.end(), ast.text(id)) == variables_.end())
+      variables_.push_back(ast.text(id));
+  }
+  if (variables_.empty()) fail("there is no variable in it");
+  Machine machine;
+  const NoGradGuard off;
+  set_inputs(machine, 4, false);
+  {
+    const EstimateGuard guard;
+    machine.run(code_);
+    if (guard.calls().size() != 1) fail(fmt::format("this makes {} calls", guard.calls().size()));
+    op_ = guard.calls()[0].op;
+  }
+  const Object result = machine.run(code_);
+  const Bound b = bind(machine);
+  if (!result.tensor() || !call1(*op_, b.inputs, b.attrs).equal(*result.tensor()))
+    fail(fmt::format("{} takes its arguments in another form", op_->info->name));
+}
+
+void OneOp::set_inputs(Machine& machine, int64_t elements, bool gradients) const {
+  bool first = gradients;
+  for (const std::string& name : variables_) {
+    const Tensor t = rand({elements});
+    if (std::exchange(first, false)) t.requires_grad_();
+    machine.set(name, t);
+  }
+}
+
+OneOp::Bound OneOp::bind(const Machine& machine) const {
+  Bound b;
+  for (size_t i = 0; i < operands_.size(); ++i)
+    b.values.push_back(operands_[i].empty() ? Value(numbers_[i])
+                                            : Value(*machine.find(operands_[i])->tensor()));
+  size_t next = 0;
+  for (const Arg& a : op_->info->args) {
+    const Value& v = next < b.values.size() && !a.keyword_only ? b.values[next++] : a.default_value;
+    if (a.type == ArgType::Device) continue;
+    if (a.type != ArgType::Tensor)
+      b.attrs.push_back(attr_of(v, a.type));
+    else if (const Tensor* t = v.as<Tensor>())
+      b.tensors.push_back(*t);
+    else
+      b.tensors.push_back(v.is_number() ? wrapped_number(v.scalar()) : Tensor());
+  }
+  for (const Tensor& t : b.tensors) b.inputs.push_back(&t);
+  return b;
+}
+
+Anatomy OneOp::measure(int64_t elements, double seconds) const {
+  Anatomy a{.elements = elements};
+  Machine plain, recorded;
+  set_inputs(plain, elements, false);
+  set_inputs(recorded, elements, true);
+  const Bound b = bind(plain), tracked = bind(recorded);
+  const bool differentiable = op_->vjp != no_gradient;
+  const double direct = nanoseconds(seconds, [&] { call1(*op_, b.inputs, b.attrs); });
+  const double by_name = nanoseconds(seconds, [&] { invoke(*op_, b.values); });
+  const double evaluated = nanoseconds(seconds, [&] { plain.run(code_); });
+  if (differentiable)
+    a.tape = nanoseconds(seconds, [&] { call1(*op_, tracked.inputs, tracked.attrs); }) - direct;
+  a.whole = nanoseconds(seconds, [&] { (differentiable ? recorded : plain).run(code_); });
+  a.expression = evaluated - by_name;
+  a.binding = by_name - direct;
+  a.infer = nanoseconds(seconds, [&] {
+    Call c(*op_, b.inputs, b.attrs);
+    op_->infer(c);
+  });
+  Call c(*op_, b.inputs, b.attrs);
+  op_->infer(c);
+  const size_t bytes = c.out().nbytes();
+  a.allocation = nanoseconds(seconds, [&] { detail::new_storage(bytes); });
+  c.out().impl().storage = detail::new_storage(bytes);
+  if (op_->kernel) a.kernel = nanoseconds(seconds, [&] { op_->kernel(c); });
+  a.rest = a.whole - a.expression - a.binding - a.infer - a.allocation - a.tape - a.kernel;
+  return a;
+}
+
+}  // namespace pellucid::cli

@@ -1,0 +1,168 @@
+// See model_profile.h.
+#include "cli/analyze/model_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/analyze/rates.h"
+#include "cli/analyze/spec.h"
+#include "cli/text.h"
+#include "cli/values.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string model, input, machine;
+  int64_t batch = 1, sequence = 0, depth = 3;
+  bool json = false;
+};
+
+struct ModelProfile {
+  std::string name;
+  std::vector<int64_t> input;
+  std::vector<LayerCost> layers;
+  Figures forward, backward;
+};
+
+ModelProfile measure(const Options& o) {
+  const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
+  const MadeModel model = make_model(o.model, o.sequence);
+  std::vector<int64_t> sizes = {o.batch};
+  if (!o.input.empty())
+    sizes = read_sizes(o.input, "--input");
+  else if (model.sample.empty())
+    throw UsageError(
+        "the model does not tell the sizes of its input; give them, as --input 64,784");
+  else
+    sizes.insert(sizes.end(), model.sample.begin(), model.sample.end());
+  const Tensor x = make_input(model, sizes);
+  constexpr int64_t kTimedRuns = 10;
+  return {.name = model.name,
+          .input = sizes,
+          .layers = layer_costs(model.module, x, kTimedRuns),
+          .forward = profile_forward_pass(model.module, x, machine),
+          .backward = profile_backward_pass(model.module, x, model.loss, machine)};
+}
+
+void print_layers(std::FILE* out, const ModelProfile& p, int64_t depth) {
+  Table table({{"layer"},
+               {"type"},
+               {"output"},
+               {"parameters", Align::Right},
+               {"MACs", Align::Right},
+               {"FLOPs", Align::Right},
+               {"other FLOPs", Align::Right},
+               {"bytes", Align::Right},
+               {"time", Align::Right},
+               {"share", Align::Right}});
+  const double whole = p.layers[0].forward_ms;
+  for (const LayerCost& l : p.layers) {
+    if (static_cast<int64_t>(l.depth) > depth) continue;
+    const std::string name = l.path.empty() ? "(model)" : l.path.substr(l.path.rfind('.') + 1);
+    const FlopSplit& f = l.cost.flops;
+    table.add({std::string(2 * l.depth, ' ') + name, l.type,
+               l.output_sizes.empty() ? "" : fmt::format("[{}]", fmt::join(l.output_sizes, ", ")),
+               group_digits(l.parameters), group_digits(static_cast<int64_t>(f.contraction / 2)),
+               group_digits(static_cast<int64_t>(f.contraction)),
+               group_digits(static_cast<int64_t>(f.other)), format_bytes(l.cost.bytes),
+               format_time(l.forward_ms / 1e3),
+               whole > 0 ? fmt::format("{:.1f} %", 100 * l.forward_ms / whole) : ""});
+  }
+  fmt::print(out, "{}", table.print());
+}
+
+void print_summary(std::FILE* out, const ModelProfile& p) {
+  const Figures &f = p.forward, &b = p.backward;
+  const auto ms = [](double value) { return format_time(value / 1e3); };
+  fmt::print(out, "\nFLOPs of one sample: {} ({} MACs)\n",
+             group_digits(static_cast<int64_t>(f["flops"])),
+             group_digits(static_cast<int64_t>(f["macs"])));
+  fmt::print(out, "  {}\n", f.text("rule"));
+  fmt::print(
+      out, "forward:  {} (IQR {}, p95 {}, p99 {}, {} runs after {}), {:.2f} GFLOP/s, {:.0f} MB/s\n",
+      ms(f["latency_ms"]), ms(f["iqr_ms"]), ms(f["p95_ms"]), ms(f["p99_ms"]), f.text("iterations"),
+      f.text("warmup_runs"), f["gflops_per_second"], f["memory_bandwidth_mbs"]);
+  fmt::print(out, "training: forward {}, backward {} ({:.2f} times), {:.2f} GFLOP/s\n",
+             ms(b["forward_latency_ms"]), ms(b["backward_latency_ms"]),
+             b["backward_latency_ms"] / b["forward_latency_ms"], b["total_gflops_per_second"]);
+  fmt::print(out,
+             "memory:   parameters {:.2f} MB, activations {:.2f}, gradients {:.2f}, peak {:.2f}; "
+             "Adam's state would take {:.2f}\n",
+             f["parameter_memory_mb"], f["activation_memory_mb"], f["gradient_memory_mb"],
+             f["peak_memory_mb"], b["optimizer_memory_estimates.adam"]);
+  fmt::print(
+      out, "bottleneck: {}; {:.1f} % of the machine's FLOP/s, {:.1f} % of the ceiling that binds\n",
+      f.text("bottleneck"), 100 * f["computational_efficiency"], 100 * f["share_of_ceiling"]);
+}
+
+Json to_json(const ModelProfile& p) {
+  Json layers = Json::array();
+  for (const LayerCost& l : p.layers)
+    layers.push_back({{"path", l.path},
+                      {"type", l.type},
+                      {"output", l.output_sizes},
+                      {"parameters", l.parameters},
+                      {"macs", l.cost.flops.contraction / 2},
+                      {"contraction_flops", l.cost.flops.contraction},
+                      {"other_flops", l.cost.flops.other},
+                      {"bytes", l.cost.bytes},
+                      {"forward_ms", l.forward_ms}});
+  return {{"model", p.name},
+          {"input", p.input},
+          {"layers", layers},
+          {"forward", Json::parse(p.forward.json())},
+          {"backward", Json::parse(p.backward.json())}};
+}
+
+}  // namespace
+
+bool is_model(const std::string& word) {
+  const std::vector<std::string> names = model_names();
+  if (std::find(names.begin(), names.end(), word) != names.end()) return true;
+  const std::string head = word.substr(0, word.find('('));
+  const std::vector<std::string> layers = layer_names();
+  return head.size() < word.size() && std::find(layers.begin(), layers.end(), head) != layers.end();
+}
+
+int run_model_profile(const Args& args) {
+  Options o;
+  CommandLine line(args);
+  line.add_option("MODEL", o.model, "A model's name, or a spec such as 'Sequential(Linear(8,4))'")
+      ->required();
+  line.add_option("--input", o.input, "Sizes of the input, the batch first")->type_name("SIZES");
+  line.add_option("--batch", o.batch, "Samples in a batch, where the model tells the rest")
+      ->type_name("N")
+      ->capture_default_str();
+  line.add_option("--sequence", o.sequence, "Tokens in a sample")->type_name("T");
+  line.add_option("--depth", o.depth, "Levels of modules to show")
+      ->type_name("N")
+      ->capture_default_str();
+  line.add_option("--machine", o.machine, "Rates, as 100GFLOP/s,50GB/s (default: measured)")
+      ->type_name("RATES");
+  line.add_json(o.json);
+  line.read();
+  if (o.batch < 1) throw UsageError("--batch: expected a positive number");
+  if (o.sequence < 0) throw UsageError("--sequence: expected a positive number");
+  const ModelProfile p = measure(o);
+  if (o.json) {
+    fmt::print(args.out, "{}", json_text(to_json(p)));
+  } else {
+    fmt::print(args.out, "{}, input {}: {} parameters\n\n", p.name, fmt::join(p.input, " x "),
+               group_digits(p.layers[0].parameters));
+    print_layers(args.out, p, o.depth);
+    print_summary(args.out, p);
+  }
+  for (const Figures* f : {&p.forward, &p.backward})
+    if (f->contains("warning")) {
+      fmt::print(args.err, "warning: {}\n", f->text("warning"));
+      break;
+    }
+  return 0;
+}
+
+}  // namespace pellucid::cli

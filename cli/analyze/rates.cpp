@@ -1,0 +1,72 @@
+// See rates.h.
+#include "cli/analyze/rates.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "cli/app.h"
+
+namespace pellucid::cli {
+namespace {
+
+constexpr std::string_view kPrefixes = "kMGTPE";
+
+// "100G" -> 1e11; nothing where it is no such number.
+std::optional<double> read_scaled(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value > 0)) return {};
+  std::string_view rest(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (rest.starts_with(' ')) rest.remove_prefix(1);
+  if (rest.empty()) return value;
+  const size_t prefix = kPrefixes.find(rest[0]);
+  if (prefix == std::string_view::npos || rest.size() != 1) return {};
+  for (size_t i = 0; i <= prefix; ++i) value *= 1e3;
+  return value;
+}
+
+}  // namespace
+
+MachineRates read_machine(const std::string& text) {
+  MachineRates out;
+  const auto fail = [&]() {
+    throw UsageError(
+        fmt::format("--machine: expected rates such as 100GFLOP/s,50GB/s, found '{}'", text));
+  };
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    double* to = nullptr;
+    for (const std::string_view unit : {"FLOP/s", "FLOPS", "FLOPs"})
+      if (part.ends_with(unit)) {
+        to = &out.flops_per_second;
+        part.remove_suffix(unit.size());
+        break;
+      }
+    if (!to && part.ends_with("B/s")) {
+      to = &out.bytes_per_second;
+      part.remove_suffix(3);
+    }
+    const auto value = to ? read_scaled(part) : std::nullopt;
+    if (!value) fail();
+    *to = *value;
+  }
+  if (out.flops_per_second <= 0 || out.bytes_per_second <= 0) fail();
+  return out;
+}
+
+std::string format_count(double value, std::string_view unit) {
+  int prefix = -1;
+  while (value >= 1000 && prefix + 1 < static_cast<int>(kPrefixes.size())) {
+    value /= 1000;
+    ++prefix;
+  }
+  if (prefix < 0) return fmt::format("{:.0f} {}", value, unit);
+  return fmt::format("{:.2f} {}{}", value, kPrefixes[static_cast<size_t>(prefix)], unit);
+}
+
+}  // namespace pellucid::cli

@@ -1,0 +1,259 @@
+// pellucid estimate: what a training step of a model costs, from infer and cost alone.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/analyze/rates.h"
+#include "cli/analyze/spec.h"
+#include "cli/commands/commands.h"
+#include "cli/text.h"
+#include "cli/train/optimizers.h"
+#include "cli/values.h"
+#include "pellucid/ops.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string model, input, optimizer = "adam", machine, dtype = "float32";
+  int64_t batch = 1, sequence = 0;
+  bool json = false;
+};
+
+struct PhaseCost {
+  EstimatedPhase memory;
+  CostSum cost;
+  LeastTime least;
+};
+
+struct Estimate {
+  std::string name;
+  int64_t parameters = 0;
+  std::vector<int64_t> input;
+  MachineRates machine;
+  std::vector<PhaseCost> phases;  // model, forward, backward, step
+};
+
+// Sets the default dtype until the end of the scope.
+struct DefaultDType {
+  explicit DefaultDType(DType t) : before(get_default_dtype()) { set_default_dtype(t); }
+  ~DefaultDType() { set_default_dtype(before); }
+  DType before;
+};
+
+DType read_dtype(const std::string& name) {
+  for (const DType t : {kFloat32, kFloat64, kFloat16, kBFloat16})
+    if (fmt::format("{}", t) == name) return t;
+  throw UsageError(
+      fmt::format("--dtype: expected float32, float64, float16 or bfloat16, found '{}'", name));
+}
+
+std::vector<int64_t> input_sizes(const Options& o, const MadeModel& model) {
+  std::vector<int64_t> sizes = {o.batch};
+  const std::vector<int64_t> sample =
+      o.input.empty() ? model.sample : read_sizes(o.input, "--input");
+  if (sample.empty())
+    throw UsageError(
+        "the model does not tell the sizes of its input; give those of one sample, as --input "
+        "3,224,224");
+  sizes.insert(sizes.end(), sample.begin(), sample.end());
+  return sizes;
+}
+
+Estimate estimate(const Options& o) {
+  const DefaultDType dtype(read_dtype(o.dtype));
+  const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
+  EstimateGuard guard;
+  MadeModel model = make_model(o.model, o.sequence);
+  Estimate out{.name = model.name,
+               .parameters = count_parameters(model.module),
+               .input = input_sizes(o, model),
+               .machine = machine,
+               .phases = {}};
+  guard.phase("forward");
+  {
+    const MemoryCategoryGuard category(MemoryCategory::Activation);
+    Tensor loss = model.loss(model.module.forward(make_input(model, out.input)));
+    guard.phase("backward");
+    loss.backward();
+  }
+  train::TrainOptions options;
+  options.optimizer = o.optimizer;
+  const auto optimizer = train::make_optimizer(
+      options, {optim::OptimizerParamGroup(model.module.ptr()->parameters())});
+  guard.phase("step");
+  optimizer->step();
+  std::vector<EstimatedPhase> phases = guard.phases();
+  phases[0].name = "model";
+  for (size_t i = 0; i < phases.size(); ++i) {
+    std::vector<EstimatedCall> calls;
+    for (const EstimatedCall& c : guard.calls())
+      if (c.phase == i && i > 0) calls.push_back(c);  // initialising happens once
+    out.phases.push_back({phases[i], sum_costs(calls), least_time(calls, machine)});
+  }
+  return out;
+}
+
+std::string input_text(const Estimate& e) { return fmt::format("{}", fmt::join(e.input, " x ")); }
+
+std::string time_text(double seconds) { return seconds == 0 ? "" : format_time(seconds); }
+
+void print_phases(std::FILE* out, const Estimate& e) {
+  Table table({{"phase"},
+               {"memory at peak", Align::Right},
+               {"at end", Align::Right},
+               {"contractions", Align::Right},
+               {"other FLOPs", Align::Right},
+               {"bytes moved", Align::Right},
+               {"least time", Align::Right},
+               {"bound by"}});
+  CostSum total;
+  LeastTime least;
+  int64_t peak = 0;
+  const auto row = [&](const std::string& name, int64_t most, int64_t end, const CostSum& c,
+                       const LeastTime& t) {
+    const bool works = c.calls > 0;
+    table.add({name, format_bytes(static_cast<double>(most)),
+               format_bytes(static_cast<double>(end)),
+               works ? format_count(c.flops.contraction, "FLOP") : "",
+               works ? format_count(c.flops.other, "FLOP") : "", works ? format_bytes(c.bytes) : "",
+               time_text(t.seconds), works ? std::string(t.bottleneck()) : ""});
+  };
+  for (const PhaseCost& p : e.phases) {
+    row(p.memory.name, p.memory.peak.total, p.memory.end.total, p.cost, p.least);
+    total.calls += p.cost.calls;
+    total.flops.contraction += p.cost.flops.contraction;
+    total.flops.other += p.cost.flops.other;
+    total.bytes += p.cost.bytes;
+    least.seconds += p.least.seconds;
+    least.compute_seconds += p.least.compute_seconds;
+    least.memory_seconds += p.least.memory_seconds;
+    peak = std::max(peak, p.memory.peak.total);
+  }
+  row("a step", peak, e.phases.back().memory.end.total, total, least);
+  fmt::print(out, "{}", table.print());
+}
+
+void print_memory(std::FILE* out, const Estimate& e) {
+  Table table({{"memory"},
+               {"after forward", Align::Right},
+               {"after backward", Align::Right},
+               {"after step", Align::Right}});
+  using C = MemoryCategory;
+  const std::vector<std::pair<std::string, std::vector<C>>> rows = {
+      {"parameters", {C::Parameter}},
+      {"activations", {C::Activation}},
+      {"gradients", {C::Gradient}},
+      {"optimizer state", {C::Optimizer}},
+      {"buffers and others", {C::Other, C::Temporary, C::Data, C::Packed}}};
+  for (const auto& [name, categories] : rows) {
+    std::vector<std::string> cells = {name};
+    for (size_t i = 1; i < e.phases.size(); ++i) {
+      int64_t bytes = 0;
+      for (const C c : categories) bytes += e.phases[i].memory.end.of(c);
+      cells.push_back(format_bytes(static_cast<double>(bytes)));
+    }
+    table.add(cells);
+  }
+  fmt::print(out, "{}", table.print());
+}
+
+Json to_json(const Estimate& e, const Options& o) {
+  Json phases = Json::array();
+  for (const PhaseCost& p : e.phases) {
+    Json memory;
+    for (int c = 0; c < kMemoryCategoryCount; ++c)
+      memory[std::string(name_of(static_cast<MemoryCategory>(c)))] =
+          p.memory.end.by_category[static_cast<size_t>(c)];
+    phases.push_back({{"name", p.memory.name},
+                      {"peak_bytes", p.memory.peak.total},
+                      {"end_bytes", p.memory.end.total},
+                      {"end_bytes_by_category", memory},
+                      {"calls", p.cost.calls},
+                      {"contraction_flops", p.cost.flops.contraction},
+                      {"other_flops", p.cost.flops.other},
+                      {"total_flops", p.cost.flops.total},
+                      {"bytes_moved", p.cost.bytes},
+                      {"least_seconds", p.least.seconds},
+                      {"bound_by", p.least.bottleneck()}});
+  }
+  return {{"model", e.name},
+          {"parameters", e.parameters},
+          {"dtype", o.dtype},
+          {"input", e.input},
+          {"optimizer", o.optimizer},
+          {"machine",
+           {{"flops_per_second", e.machine.flops_per_second},
+            {"bytes_per_second", e.machine.bytes_per_second}}},
+          {"phases", phases}};
+}
+
+int run_estimate(const Args& args) {
+  Options o;
+  CommandLine line(args);
+  line.add_option("MODEL", o.model, "A model's name, or a spec such as 'Sequential(Linear(8,4))'")
+      ->required();
+  line.add_option("--batch", o.batch, "Samples in a batch")->type_name("N")->capture_default_str();
+  line.add_option("--input", o.input, "Sizes of one sample, where the model does not tell them")
+      ->type_name("SIZES");
+  line.add_option("--sequence", o.sequence, "Tokens in a sample (default: as many as it can read)")
+      ->type_name("T");
+  line.add_option("--optimizer", o.optimizer,
+                  fmt::format("{}", fmt::join(train::optimizer_names(), ", ")))
+      ->type_name("NAME")
+      ->capture_default_str();
+  line.add_option("--machine", o.machine,
+                  "Rates, as 100GFLOP/s,50GB/s (default: this machine's, measured)")
+      ->type_name("RATES");
+  line.add_option("--dtype", o.dtype, "float32, float64, float16 or bfloat16")
+      ->type_name("NAME")
+      ->capture_default_str();
+  line.add_json(o.json);
+  line.read();
+  if (o.batch < 1) throw UsageError("--batch: expected a positive number");
+  if (o.sequence < 0) throw UsageError("--sequence: expected a positive number");
+  const auto& optimizers = train::optimizer_names();
+  if (std::find(optimizers.begin(), optimizers.end(), o.optimizer) == optimizers.end())
+    throw UsageError(fmt::format("--optimizer: '{}' is none of {}{}", o.optimizer,
+                                 fmt::join(optimizers, ", "),
+                                 did_you_mean(o.optimizer, optimizers)));
+  const Estimate e = estimate(o);
+  if (o.json) {
+    fmt::print(args.out, "{}", json_text(to_json(e, o)));
+    return 0;
+  }
+  fmt::print(args.out, "{}: {} parameters, {}, input {}, {}\n", e.name, group_digits(e.parameters),
+             o.dtype, input_text(e), o.optimizer);
+  fmt::print(args.out, "machine: {}, {}\n\n", format_count(e.machine.flops_per_second, "FLOP/s"),
+             format_count(e.machine.bytes_per_second, "B/s"));
+  print_phases(args.out, e);
+  fmt::print(args.out, "\n");
+  print_memory(args.out, e);
+  fmt::print(
+      args.out,
+      "\nNothing was allocated or run. Contractions are counted as torch.utils.flop_counter "
+      "does, without bias;\nthe least time takes each op's full cost, one op after another.\n");
+  return 0;
+}
+
+}  // namespace
+
+const Command kEstimate{
+    .name = "estimate",
+    .summary = "Size a model without allocating it: memory, FLOPs, least time",
+    .description =
+        "Builds the model and runs a training step (forward, backward, optimiser) of which every "
+        "op "
+        "checks its arguments and makes its results, but allocates no memory and computes nothing. "
+        "Prints parameters, memory at each phase, FLOPs, bytes moved, and the least time on a "
+        "machine of given rates. Any size will do: gpt3-175b takes a moment.",
+    .examples =
+        "pellucid estimate gpt2 --batch 16 --optimizer adamw\n"
+        "pellucid estimate gpt3-175b --dtype bfloat16 --machine 300TFLOP/s,2TB/s\n"
+        "pellucid estimate resnet18 --batch 64 --optimizer sgd --json\n"
+        "pellucid estimate 'Sequential(Linear(784,128), ReLU(), Linear(128,10))' --batch 64",
+    .run = run_estimate};
+
+}  // namespace pellucid::cli

@@ -1,0 +1,127 @@
+// EstimateGuard: what the door does with a call that is costed and not run.
+#include "core/estimate.h"
+
+#include <algorithm>
+
+#include "core/registry.h"
+#include "pellucid/nn/module.h"
+
+namespace pellucid {
+
+struct EstimateGuard::State {
+  std::vector<EstimatedCall> calls;
+  std::vector<EstimatedPhase> phases{{"setup", {}, {}}};
+  std::shared_ptr<detail::MemoryLedger> ledger = std::make_shared<detail::MemoryLedger>();
+  std::shared_ptr<detail::MemoryLedger> outer_ledger;
+  State* outer = nullptr;
+
+  void close_phase() {
+    phases.back().end = ledger->now();
+    phases.back().peak = ledger->peak();
+  }
+};
+
+namespace {
+
+constinit thread_local EstimateGuard::State* current = nullptr;
+
+double numel_of(const Tensor& t) { return static_cast<double>(t.numel()); }
+
+// What a contraction's cost contains beside its products, by the meaning of its arguments.
+double added_flops(const Call& c) {
+  const std::string_view name = c.name();
+  if (name == "linear" || name == "convolution") return c.has_in(2) ? numel_of(c.out()) : 0;
+  if (name == "convolution_backward_weight") return c.flag(7) ? numel_of(c.in(0)) : 0;
+  if (name.starts_with("add") || name == "baddbmm")  // beta * self + alpha * product
+    return c.scalar(0).equal(0) ? 0 : numel_of(c.out());
+  return 0;
+}
+
+// softmax(q k^T) v and its gradient: 2 and 5 products for each pair of positions.
+FlopSplit split_attention(const Call& c, bool backward, double total) {
+  const size_t first = backward ? 1 : 0;
+  const Tensor &q = c.in(first), &k = c.in(first + 1), &v = c.in(first + 2);
+  const double pairs = numel_of(q) / static_cast<double>(std::max<int64_t>(q.size(-1), 1)) *
+                       static_cast<double>(k.size(-2));
+  const auto d = static_cast<double>(q.size(-1)), dv = static_cast<double>(v.size(-1));
+  const double products = 2 * pairs * (backward ? 3 * d + 2 * dv : d + dv);
+  const double done = c.flag(1) ? products / 2 : products;  // is_causal
+  return {products, total - done, total};
+}
+
+}  // namespace
+
+FlopSplit split_flops(const Call& c) {
+  const double total = c.op().cost ? c.op().cost(c).flops : 0;
+  if (c.op().kind != OpKind::Contraction) return {0, total, total};
+  if (c.name() == "flash_attention") return split_attention(c, false, total);
+  if (c.name() == "flash_attention_backward") return split_attention(c, true, total);
+  const double added = added_flops(c);
+  return {total - added, added, total};
+}
+
+EstimateGuard::EstimateGuard() : state_(std::make_unique<State>()) {
+  state_->outer = current;
+  current = state_.get();
+  state_->outer_ledger = detail::exchange_ledger(state_->ledger);
+  detail::open_estimates.fetch_add(1, std::memory_order_relaxed);
+}
+
+EstimateGuard::~EstimateGuard() {
+  detail::open_estimates.fetch_sub(1, std::memory_order_relaxed);
+  detail::exchange_ledger(std::move(state_->outer_ledger));
+  current = state_->outer;
+}
+
+bool EstimateGuard::is_enabled() { return detail::estimating(); }
+
+void EstimateGuard::phase(std::string name) {
+  state_->close_phase();
+  state_->ledger->restart_peak();
+  state_->phases.push_back({std::move(name), {}, {}});
+}
+
+const std::vector<EstimatedCall>& EstimateGuard::calls() const { return state_->calls; }
+
+std::vector<EstimatedPhase> EstimateGuard::phases() const {
+  state_->close_phase();
+  return state_->phases;
+}
+
+MemorySnapshot EstimateGuard::memory() const { return state_->ledger->now(); }
+
+namespace estimate {
+
+namespace {
+// An optimiser's learning rate, a counter, a loss scale: computed, since programs read them.
+bool about_numbers(const Call& c) {
+  if (c.op().kind == OpKind::Random) return false;
+  for (size_t k = 0; k < c.output_count(); ++k)
+    if (c.out(k).defined() && c.out(k).dim() > 0) return false;
+  for (size_t i = 0; i < c.input_count(); ++i)
+    if (c.has_in(i) && (c.in(i).dim() > 0 || !detail::has_values(c.in(i).impl()))) return false;
+  return c.output_count() > 0;
+}
+}  // namespace
+
+detail::Ref<detail::Storage> new_storage(const Call& c, size_t bytes) {
+  return detail::phantom_storage(bytes, about_numbers(c));
+}
+
+bool count(const Call& c) {
+  for (size_t k = 0; k < c.output_count(); ++k)
+    PELLUCID_CHECK(!c.out(k).defined() || c.out(k).has_storage(), NotImplementedError,
+                   "{}: the sizes of its result depend on values, which an estimate does not have.",
+                   c.name());
+  const double bytes = c.op().cost ? c.op().cost(c).bytes : 0;
+  const bool has_output = c.output_count() > 0 && c.out().defined();
+  current->calls.push_back({&c.op(), nn::current_module(), current->phases.size() - 1,
+                            split_flops(c), bytes, has_output ? numel_of(c.out()) : 0});
+  // A number that existed before the guard keeps its value: a count of batches, say.
+  for (size_t k = 0; k < c.output_count(); ++k)
+    if (c.out(k).defined() && !detail::is_counted(*c.out(k).impl().storage)) return false;
+  return about_numbers(c);
+}
+
+}  // namespace estimate
+}  // namespace pellucid
