@@ -9,9 +9,9 @@ namespace pellucid::cli {
 namespace {
 
 // In the order of the help.
-const std::vector<const Command*> kCommands = {&kGraph,    &kStep,    &kTime,    &kTrain,
-                                               &kGenerate, &kData,    &kProfile, &kEstimate,
-                                               &kAnalyze,  &kAnatomy, &kOps,     &kDoctor};
+const std::vector<const Command*> kCommands = {
+    &kGraph, &kStep,   &kTime,     &kTrain,   &kGenerate, &kData, &kProfile, &kReport,
+    &kDiff,  &kExport, &kEstimate, &kAnalyze, &kAnatomy,  &kOps,  &kDoctor};
 
 }  // namespace
 }  // namespace pellucid::cli

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/escape.h"
 #include "pellucid/graph.h"
 
 namespace pellucid::cli {
@@ -164,13 +165,6 @@ Scene scene_of(const Chart& chart) {
 
 // ---- the two formats
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text)
-    out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  return out;
-}
-
 std::string svg_of(const Scene& scene) {
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
@@ -192,7 +186,7 @@ std::string svg_of(const Scene& scene) {
         "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:g}\" "
         "fill=\"{}\">{}</text>\n",
         t.at.first, t.at.second, kAnchors[static_cast<int>(t.anchor)], t.size, t.color,
-        escaped(t.text));
+        text::xml(t.text));
   return out + "</svg>\n";
 }
 

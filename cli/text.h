@@ -1,5 +1,5 @@
-// Text for terminals: colour, tables, widths, units, and "did you mean". Knows no command and no
-// tensor.
+// Text for terminals: colour, widths, and "did you mean"; tables and units are those of
+// base/text.h. Knows no command and no tensor.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/text.h"
 
 namespace pellucid::cli {
 
@@ -25,37 +27,20 @@ bool use_color(std::FILE* stream);
 /// The text in a colour if `on`, otherwise as it is.
 std::string paint(std::string_view text, Color color, bool on);
 
-// ---- widths and tables
+// ---- widths, tables and units
 
-/// Columns that the text takes: characters of UTF-8, colour codes not counted.
-int display_width(std::string_view text);
+using text::Align;
+using text::display_width;
+using text::format_bytes;
+using text::format_bytes_binary;
+using text::format_time;
+using text::group_digits;
+using text::is_time_unit;
+using text::Table;
+using text::wrap;
+
 /// Columns of the terminal: $COLUMNS, else what the terminal says, else 80.
 int terminal_width(std::FILE* stream = stdout);
-/// Words of the text in lines of at most `width` columns, each after the first line indented;
-/// newlines are kept.
-std::string wrap(std::string_view text, int width, int indent);
-
-enum class Align { Left, Right };
-
-/// A table whose columns are as wide as their widest cell, two blanks apart.
-class Table {
- public:
-  struct Column {
-    std::string title;
-    Align align = Align::Left;
-  };
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  /// A row; missing cells are empty, and more cells than columns are a mistake of ours.
-  void add(std::vector<std::string> cells);
-  size_t size() const { return rows_.size(); }
-  /// Title row (left out when all titles are empty) and rows, each line ended; no blanks at line
-  /// ends.
-  std::string print(int indent = 0) const;
-
- private:
-  std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 // ---- suggestions
 
@@ -68,16 +53,6 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 // ---- numbers
 
-/// timeit's units: "nsec", "usec", "msec", "sec", or "" for the largest that gives at least 1.
-bool is_time_unit(std::string_view unit);
-/// "6.38 msec", as timeit prints times: `digits` significant digits.
-std::string format_time(double seconds, std::string_view unit = "", int digits = 3);
-/// "9.45 MB": decimal units, 10^6 to the MB.
-std::string format_bytes(double bytes);
-/// "3.81 MiB": binary units, 2^20 to the MiB.
-std::string format_bytes_binary(double bytes);
-/// "1,000,000"
-std::string group_digits(int64_t value);
 /// Four decimals, "-0.7568"; "1.2500e-07" where they would show none of it or far too many digits.
 std::string format_value4(double value);
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.h"
+
 namespace pellucid::cli {
 
 /// Runs the work `number` times and returns the seconds it took.
@@ -20,14 +22,9 @@ double seconds_of(const std::function<void()>& work);
 int64_t autorange(const TimedLoop& loop, double least = 0.2,
                   const std::function<void(int64_t number, double seconds)>& tried = {});
 
-double median(std::vector<double> values);
-
-/// An interval that holds the median of the population, whatever its distribution (sign test).
-struct Interval {
-  double low = 0, high = 0;
-  double confidence = 0;  // reached; 0 where there are too few values for the one asked for
-};
-Interval median_interval(std::vector<double> values, double confidence);
+using pellucid::Interval;
+using pellucid::median;
+using pellucid::median_interval;
 
 /// Seconds per loop of both sides, block by block: blocks alternate and the pairs change their
 /// order (A B, B A, …), so that a drift of the machine hits both alike.

@@ -5,7 +5,7 @@
 
 namespace pellucid::cli {
 
-extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kProfile, kEstimate, kAnalyze,
-    kAnatomy, kOps, kDoctor;
+extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kProfile, kReport, kDiff,
+    kExport, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
 
 }  // namespace pellucid::cli

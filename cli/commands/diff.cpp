@@ -1,0 +1,157 @@
+// pellucid diff: two recordings of one program compared.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/escape.h"
+#include "cli/commands/commands.h"
+#include "cli/text.h"
+#include "cli/values.h"
+#include "pellucid/profile_report.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using profile::Diff;
+using profile::DiffRow;
+using Verdict = DiffRow::Verdict;
+
+// "5%" or "0.05".
+double read_share(const std::string& text) {
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, status] = std::from_chars(text.data(), last, value);
+  const std::string_view rest(end, static_cast<size_t>(last - end));
+  if (status != std::errc() || (!rest.empty() && rest != "%") || !(value >= 0))
+    throw UsageError(fmt::format("--threshold: expected a share such as 5%, found '{}'", text));
+  return rest.empty() ? value : value / 100;
+}
+
+std::string amount(double value, bool bytes) {
+  if (bytes) return format_bytes_binary(value);
+  return value > 0 ? format_time(value, "", 4) : "0";
+}
+
+std::string change_text(const DiffRow& r) {
+  if (r.verdict == Verdict::Added || r.verdict == Verdict::Removed)
+    return std::string(name_of(r.verdict));
+  return fmt::format("{:+.1f} %", 100 * r.change);
+}
+
+Color color_of(const DiffRow& r) {
+  if (r.regression) return Color::Red;
+  if (r.verdict == Verdict::Worse) return Color::Yellow;
+  return r.verdict == Verdict::Better ? Color::Green : Color::Dim;
+}
+
+void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
+  const bool color = use_color(args.out);
+  Table table({{"Name"},
+               {"First", Align::Right},
+               {"Second", Align::Right},
+               {"Change", Align::Right},
+               {"Interval", Align::Right},
+               {"Calls", Align::Right},
+               {"Verdict"}});
+  const size_t shown =
+      limit <= 0 ? d.rows.size() : std::min(d.rows.size(), static_cast<size_t>(limit) + 1);
+  for (size_t i = 0; i < shown; ++i) {
+    const DiffRow& r = d.rows[i];
+    const std::string interval =
+        bytes || !r.has_interval ? ""
+                                 : fmt::format("{:+.1f} to {:+.1f} %", 100 * r.low, 100 * r.high);
+    const std::string calls =
+        bytes || i == 0 ? ""
+        : r.first_calls == r.second_calls
+            ? group_digits(r.first_calls)
+            : fmt::format("{} -> {}", group_digits(r.first_calls), group_digits(r.second_calls));
+    std::vector<std::string> cells = {
+        text::visible(r.name),
+        amount(r.first, bytes),
+        amount(r.second, bytes),
+        change_text(r),
+        interval,
+        calls,
+        fmt::format("{}{}", name_of(r.verdict), r.regression ? ", a regression" : "")};
+    for (std::string& c : cells)
+      if (!c.empty()) c = paint(c, color_of(r), color);
+    table.add(std::move(cells));
+  }
+  fmt::print(args.out, "{}\n{}", text::visible(d.what), table.print());
+  if (shown < d.rows.size())
+    fmt::print(args.out, "{} of {} rows; --limit 0 shows all\n", shown, d.rows.size());
+}
+
+void print_json(const Args& args, const Diff& d, bool bytes) {
+  Json rows = Json::array();
+  for (const DiffRow& r : d.rows) {
+    Json row = {{"name", r.name},
+                {bytes ? "first_bytes" : "first_seconds", r.first},
+                {bytes ? "second_bytes" : "second_seconds", r.second},
+                {"change", r.change},
+                {"first_calls", r.first_calls},
+                {"second_calls", r.second_calls},
+                {"verdict", name_of(r.verdict)},
+                {"regression", r.regression}};
+    row["interval"] = r.has_interval ? Json{r.low, r.high} : Json(nullptr);
+    rows.push_back(std::move(row));
+  }
+  fmt::print(args.out, "{}",
+             json_text({{"what", d.what}, {"regression", d.regression}, {"rows", rows}}));
+}
+
+int run_diff(const Args& args) {
+  std::string first, second, threshold = "5%";
+  profile::DiffOptions o;
+  int64_t limit = 20;
+  bool json = false;
+  CommandLine line(args);
+  line.add_option("FIRST", first, "The recording to compare with")->required();
+  line.add_option("SECOND", second, "The recording that is judged")->required();
+  line.add_option("--by", o.by, "op, line, module or memory")
+      ->type_name("GROUP")
+      ->capture_default_str();
+  line.add_option("--threshold", threshold, "How much worse is a regression")
+      ->type_name("SHARE")
+      ->capture_default_str();
+  line.add_option("--limit", limit, "How many rows; 0 for all")
+      ->type_name("N")
+      ->capture_default_str();
+  line.add_json(json);
+  line.read();
+  o.threshold = read_share(threshold);
+  Diff d;
+  const profile::Profile a = profile::Profile::load(first), b = profile::Profile::load(second);
+  try {
+    d = profile::diff(a, b, o);
+  } catch (const ValueError& e) { throw UsageError(e.what()); }
+  const bool bytes = o.by == "memory";
+  if (json)
+    print_json(args, d, bytes);
+  else
+    print_text(args, d, bytes, limit);
+  return d.regression ? 1 : 0;
+}
+
+}  // namespace
+
+const Command kDiff{
+    .name = "diff",
+    .summary = "Compare two recordings of one program",
+    .description =
+        "Compares the second recording with the first: medians of their steps (of their calls "
+        "where "
+        "nothing repeats) with 99 % intervals that hold whatever the distribution. Rows whose "
+        "interval "
+        "contains no change are noise and shown dim. A row that is surely slower, by more than the "
+        "threshold, and takes at least 1 % of the time is a regression: the exit code is then 1.",
+    .examples =
+        "pellucid diff before.pellucid after.pellucid\n"
+        "pellucid diff before.pellucid after.pellucid --by line --threshold 10%\n"
+        "pellucid diff before.pellucid after.pellucid --by memory --json",
+    .run = run_diff};
+
+}  // namespace pellucid::cli

@@ -1,0 +1,254 @@
+// See findings.h; and the table that shows steps and findings.
+#include "profile/findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/statistics.h"
+#include "base/text.h"
+#include "profile/memory_use.h"
+#include "profile/reports.h"
+#include "profile/table.h"
+
+namespace pellucid::profile {
+namespace {
+
+size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+const Signature& signature_of(const Profile& p, int32_t event) {
+  return p.signatures[at(p.events[at(event)].signature)];
+}
+
+// The same call of one line and one module; forward work alone, since backward repeats forward.
+struct Calls {
+  std::vector<int32_t> key;    // by event
+  std::vector<int32_t> first;  // by key: an event
+};
+
+Calls same_calls(const Profile& p, const Names& names) {
+  Calls calls;
+  Numbering pair, triple;
+  calls.key.reserve(p.events.size());
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    const Event& e = p.events[i];
+    const bool counts =
+        e.phase == Phase::Forward && signature_of(p, static_cast<int32_t>(i)).kind == EventKind::Op;
+    if (!counts) {
+      calls.key.push_back(-1);
+      continue;
+    }
+    const int32_t site = e.site < 0 ? -1 : names.of_site[at(e.site)];
+    const int32_t n = triple(pair(e.signature, site), e.module);
+    if (at(n) == calls.first.size()) calls.first.push_back(static_cast<int32_t>(i));
+    calls.key.push_back(n);
+  }
+  return calls;
+}
+
+int64_t calls_in(const std::vector<StepFigures>& list) {
+  int64_t n = 0;
+  for (const StepFigures& f : list) n += f.calls;
+  return n;
+}
+double time_in(const std::vector<StepFigures>& list) {
+  double t = 0;
+  for (const StepFigures& f : list) t += static_cast<double>(f.time);
+  return t;
+}
+
+// A call without tensors makes the same every time, unless it is random.
+bool makes_the_same(const Signature& s) {
+  return s.inputs.empty() && !s.outputs.empty() && s.op_kind != "random" && s.op_kind != "opaque";
+}
+
+void find_repeats(const Profile& p, const Steps& steps, std::vector<Finding>& found) {
+  const Names names(p);
+  const Calls calls = same_calls(p, names);
+  const auto figures =
+      figures_by_step(p, steps, calls.key, static_cast<int32_t>(calls.first.size()));
+  for (size_t k = 0; k < figures.size(); ++k) {
+    const auto& list = figures[k];
+    const int64_t n = calls_in(list);
+    if (n < 2) continue;
+    const double time = time_in(list);
+    const Signature& s = signature_of(p, calls.first[k]);
+    if (makes_the_same(s)) {
+      found.push_back({Finding::Kind::Constant, calls.first[k], n,
+                       time * static_cast<double>(n - 1) / static_cast<double>(n),
+                       fmt::format("{} calls with the same arguments ({}) make the same tensor",
+                                   text::group_digits(n), s.attributes)});
+      continue;
+    }
+    const auto least = std::min_element(
+        list.begin(), list.end(), [](const auto& a, const auto& b) { return a.calls < b.calls; });
+    if (least->calls < 2 || list.size() * 2 < steps.spans.size()) continue;
+    const double each = static_cast<double>(least->calls);
+    found.push_back(
+        {Finding::Kind::Repeated, calls.first[k], n, time * (each - 1) / each,
+         fmt::format("{} calls a step with the same sizes {}", least->calls, shapes_of(s.inputs))});
+  }
+}
+
+// Whether the values rise: the last third lies above the first by a quarter, and hardly any step
+// falls.
+bool rises(const std::vector<double>& values) {
+  constexpr size_t kLeast = 6;
+  if (values.size() < kLeast) return false;
+  const size_t third = values.size() / 3;
+  size_t falls = 0;
+  for (size_t i = 1; i < values.size(); ++i)
+    if (values[i] < values[i - 1]) ++falls;
+  const double before =
+      median({values.begin(), values.begin() + static_cast<std::ptrdiff_t>(third)});
+  const double after = median({values.end() - static_cast<std::ptrdiff_t>(third), values.end()});
+  return after > 1.25 * before && falls * 20 < values.size();
+}
+
+void find_growth(const Profile& p, const Steps& steps, std::vector<Finding>& found) {
+  const Names names(p);
+  const Functions functions(p, names);
+  std::vector<int32_t> key = functions.group.key,
+                       first(static_cast<size_t>(functions.group.count), -1);
+  for (size_t i = 0; i < key.size(); ++i) {
+    const Event& e = p.events[i];
+    const bool counts =
+        signature_of(p, static_cast<int32_t>(i)).kind == EventKind::Op && e.phase == Phase::Forward;
+    if (!counts) key[i] = -1;
+    if (counts && first[at(key[i])] < 0) first[at(key[i])] = static_cast<int32_t>(i);
+  }
+  const auto figures = figures_by_step(p, steps, key, functions.group.count);
+  for (size_t k = 0; k < figures.size(); ++k) {
+    const auto& list = figures[k];
+    if (list.size() * 2 < steps.spans.size()) continue;
+    std::vector<double> flops, calls;
+    for (const StepFigures& f : list) {
+      flops.push_back(f.flops);
+      calls.push_back(static_cast<double>(f.calls));
+    }
+    const bool more_work = rises(flops), more_calls = rises(calls);
+    if (!more_work && !more_calls) continue;
+    const double begun = static_cast<double>(list.front().time);
+    const double cost = std::max(0.0, time_in(list) - begun * static_cast<double>(list.size()));
+    found.push_back({Finding::Kind::Growing, first[k], calls_in(list), cost,
+                     more_calls
+                         ? fmt::format("from {:.0f} calls in the first step to {:.0f} in the last",
+                                       calls.front(), calls.back())
+                         : fmt::format("from {} in the first step to {} in the last",
+                                       with_prefix(flops.front(), "FLOPs"),
+                                       with_prefix(flops.back(), "FLOPs"))});
+  }
+}
+
+// Bytes in use at the end of each step.
+std::vector<double> memory_at_ends(const Profile& p, const Steps& steps) {
+  std::vector<double> at_end;
+  int64_t now = p.run.memory_at_start;
+  size_t next = 0;
+  const auto changes = memory_changes(p);
+  for (const Span& s : steps.spans) {
+    for (; next < changes.size() && changes[next].time < s.end; ++next) now += changes[next].bytes;
+    at_end.push_back(static_cast<double>(now));
+  }
+  return at_end;
+}
+
+void find_retained(const Profile& p, const Steps& steps, std::vector<Finding>& found) {
+  const std::vector<double> at_end = memory_at_ends(p, steps);
+  if (at_end.size() < 6) return;
+  size_t rising = 0;
+  for (size_t i = 2; i < at_end.size(); ++i)  // the first step makes gradients and moments
+    if (at_end[i] > at_end[i - 1]) ++rising;
+  if (rising * 10 < (at_end.size() - 2) * 9) return;
+  std::map<int32_t, std::pair<int64_t, int32_t>> left;  // by site: bytes, an event
+  for (const Allocation& a : p.allocations) {
+    if (a.event < 0 || a.begin < steps.spans[1].begin) continue;
+    if (a.end >= 0 && a.end < steps.spans.back().end) continue;
+    auto& [bytes, event] = left[p.events[at(a.event)].site];
+    bytes += a.bytes;
+    event = a.event;
+  }
+  if (left.empty()) return;
+  const auto most = std::max_element(left.begin(), left.end(), [](const auto& a, const auto& b) {
+    return a.second.first < b.second.first;
+  });
+  const double growth = at_end.back() - at_end[1];
+  found.push_back(
+      {Finding::Kind::Retained, most->second.second, static_cast<int64_t>(at_end.size()), growth,
+       fmt::format("{} more at the end than after the second step, {} a step",
+                   text::format_bytes(growth),
+                   text::format_bytes(growth / static_cast<double>(at_end.size() - 2)))});
+}
+
+}  // namespace
+
+std::string_view name_of(Finding::Kind kind) {
+  constexpr std::string_view kNames[] = {"constant", "repeated", "growing", "retained"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::vector<Finding> find_repeated_work(const Profile& p, const Steps& steps) {
+  std::vector<Finding> found;
+  if (steps.spans.empty()) return found;
+  find_repeats(p, steps, found);
+  find_growth(p, steps, found);
+  find_retained(p, steps, found);
+  std::stable_sort(found.begin(), found.end(), [](const Finding& a, const Finding& b) {
+    return a.kind != b.kind ? a.kind < b.kind : a.cost > b.cost;
+  });
+  return found;
+}
+
+std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o) {
+  const Steps steps(p);
+  ReportTable t{.name = "steps"};
+  if (steps.spans.empty()) {
+    t.heading =
+        "Nothing in this recording repeats: no step was marked, no optimiser or module ran "
+        "three times.\n";
+    return {std::move(t)};
+  }
+  std::vector<double> times;
+  for (const Span& s : steps.spans) times.push_back(static_cast<double>(s.end - s.begin));
+  std::vector<double> sorted = times;
+  std::sort(sorted.begin(), sorted.end());
+  t.heading =
+      fmt::format("{} {}: median {}, quartiles {} to {}, first {}, last {}\n",
+                  text::group_digits(static_cast<int64_t>(times.size())), steps.what,
+                  format_duration(median(times)), format_duration(sorted[sorted.size() / 4]),
+                  format_duration(sorted[sorted.size() * 3 / 4]), format_duration(times.front()),
+                  format_duration(times.back()));
+  const std::vector<Finding> findings = find_repeated_work(p, steps);
+  t.columns = {{"Finding", "finding", false},
+               {"Where", "where", false},
+               {"Calls", "calls"},
+               {"Costs at most", "cost"},
+               {"Evidence", "evidence", false}};
+  std::vector<size_t> order(findings.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  cut_rows(order, o, 30, t.footing);
+  for (const size_t i : order) {
+    const Finding& f = findings[i];
+    const Event& e = p.events[at(f.event)];
+    t.rows.push_back({cell(std::string(name_of(f.kind))),
+                      cell(function_name(p, e.site, signature_of(p, f.event).name, o.full_paths)),
+                      count_cell(f.calls),
+                      f.kind == Finding::Kind::Retained ? memory_cell(static_cast<int64_t>(f.cost))
+                                                        : time_cell(f.cost),
+                      cell(f.evidence)});
+  }
+  if (findings.empty()) {
+    t.columns.clear();
+    t.footing = "No call repeats with the same sizes within a step, and nothing grows.\n";
+  } else {
+    t.footing +=
+        "repeated: whether the values are the same too is not recorded; where they are, one call "
+        "is "
+        "enough.\n";
+  }
+  return {std::move(t)};
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,244 @@
+// What to change, each sentence with the measurement that supports it. No measurement, no advice.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/statistics.h"
+#include "base/text.h"
+#include "profile/averages.h"
+#include "profile/findings.h"
+#include "profile/memory_use.h"
+#include "profile/overhead.h"
+#include "profile/reports.h"
+#include "profile/table.h"
+
+namespace pellucid::profile {
+namespace {
+
+size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+struct Advice {
+  double share = 0;  // of the run's time, or of the peak for memory, that it is about
+  bool memory = false;
+  std::string what, because;
+};
+
+// Collects the advice of one profile; each member looks at one cause.
+class Adviser {
+ public:
+  explicit Adviser(const Profile& p)
+      : p_(p),
+        overhead_(p),
+        averages_(p, GroupBy::Op),
+        steps_(p),
+        peak_(p),
+        duration_(std::max(1.0, static_cast<double>(p.run.duration))) {}
+
+  std::vector<Advice> collect() {
+    cores();
+    waits();
+    dispatch();
+    ceilings();
+    copies();
+    warm_up();
+    repeats();
+    outside();
+    activations();
+    recording();
+    std::stable_sort(list_.begin(), list_.end(),
+                     [](const Advice& a, const Advice& b) { return a.share > b.share; });
+    return std::move(list_);
+  }
+
+ private:
+  void add(double share, bool memory, std::string what, std::string because) {
+    list_.push_back({share, memory, std::move(what), std::move(because)});
+  }
+  std::string where(int32_t event) const {
+    const Event& e = p_.events[at(event)];
+    return function_name(p_, e.site, p_.signatures[at(e.signature)].name);
+  }
+
+  // Times of a program that had to share its cores say little about the program.
+  void cores() {
+    if (!overhead_.starved(p_)) return;
+    add(1 - overhead_.processor / duration_, false,
+        "record on a quiet machine: for most of the run no core worked for the program",
+        fmt::format("{} of processor time in a run of {}", format_duration(overhead_.processor),
+                    format_duration(duration_)));
+  }
+
+  void waits() {
+    const auto wait = static_cast<double>(overhead_.wait_time);
+    if (wait < 0.05 * duration_) return;
+    add(wait / duration_, false, "give the data loader more workers, or let it load earlier",
+        fmt::format("{} of the run were spent waiting for data", percent(wait, duration_)));
+  }
+
+  // Ops that are short compared with what a call costs: the door, not the kernel, takes the time.
+  void dispatch() {
+    if (overhead_.dispatch <= 0) return;
+    double time = 0;
+    int64_t calls = 0;
+    for (const Average& a : averages_.rows) {
+      if (a.op_calls == 0) continue;
+      const double floor = overhead_.dispatch * static_cast<double>(a.op_calls);
+      if (static_cast<double>(a.op_time) > 4 * floor ||
+          a.least_time > 0.5 * static_cast<double>(a.op_time))
+        continue;
+      time += static_cast<double>(a.op_time);
+      calls += a.op_calls;
+    }
+    if (time < 0.1 * duration_) return;
+    add(time / duration_, false, "run larger batches or fuse small ops",
+        fmt::format("{} calls that take at most four times an empty call ({}) are {} of the run",
+                    text::group_digits(calls), format_duration(overhead_.dispatch),
+                    percent(time, duration_)));
+  }
+
+  // The op that takes the most time, against its ceiling.
+  void ceilings() {
+    const Average* top = nullptr;
+    for (const Average& a : averages_.rows)
+      if (a.op_calls > 0 && (top == nullptr || a.op_time > top->op_time)) top = &a;
+    if (top == nullptr || top->least_time <= 0 || overhead_.starved(p_)) return;
+    const auto time = static_cast<double>(top->op_time);
+    if (time < 0.2 * duration_) return;
+    const double reached = top->least_time / time;
+    const std::string name = group_name(p_, GroupBy::Op, top->event, false);
+    const std::string because =
+        fmt::format("{} takes {} of the run at {} of the {} ceiling", name,
+                    percent(time, duration_), percent(reached, 1), top->bound());
+    if (reached > 0.6)
+      add(time / duration_, false,
+          top->bound() == "memory" ? "move fewer bytes: fuse with neighbours or use a smaller dtype"
+                                   : "do less: the machine cannot do these FLOPs much faster",
+          because);
+    else if (overhead_.dispatch > 0 &&
+             time > 20 * overhead_.dispatch * static_cast<double>(top->op_calls))
+      add((1 - reached) * time / duration_, false,
+          fmt::format("look at the sizes and layouts of {} (report --table roofline --by shape)",
+                      name),
+          because);
+  }
+
+  void copies() {
+    double time = 0;
+    int32_t event = -1;
+    int64_t most = 0, calls = 0;
+    for (const Average& a : averages_.rows) {
+      const std::string& name = p_.signatures[at(p_.events[at(a.event)].signature)].name;
+      if (a.op_calls == 0 ||
+          (name != "clone" && name != "contiguous" && name != "copy_" && name != "reorder"))
+        continue;
+      time += static_cast<double>(a.op_time);
+      calls += a.op_calls;
+      if (a.op_time > most) {
+        most = a.op_time;
+        event = a.event;
+      }
+    }
+    if (time < 0.05 * duration_) return;
+    add(time / duration_, false, "avoid copies: keep one layout, use views",
+        fmt::format("{} copies take {} of the run, the first of them at {}",
+                    text::group_digits(calls), percent(time, duration_), where(event)));
+  }
+
+  void warm_up() {
+    if (steps_.spans.size() < 6) return;
+    std::vector<double> times;
+    for (const Span& s : steps_.spans) times.push_back(static_cast<double>(s.end - s.begin));
+    const double first = times.front(), usual = median(times);
+    if (first < 3 * usual || first - usual < 0.05 * duration_) return;
+    add((first - usual) / duration_, false,
+        "leave the first step out when you compare, or run longer",
+        fmt::format("the first of {} {} took {}, the median {}", times.size(), steps_.what,
+                    format_duration(first), format_duration(usual)));
+  }
+
+  void repeats() {
+    int given[4] = {};
+    for (const Finding& f : find_repeated_work(p_, steps_)) {
+      constexpr int kMostOfAKind = 3;
+      const bool memory = f.kind == Finding::Kind::Retained;
+      const double share =
+          f.cost / (memory ? static_cast<double>(std::max<int64_t>(1, peak_.total)) : duration_);
+      if (share < 0.02 || ++given[static_cast<int>(f.kind)] > kMostOfAKind) continue;
+      const std::string at_line = where(f.event);
+      const auto text_of = [&]() -> std::string {
+        switch (f.kind) {
+          case Finding::Kind::Constant:
+            return fmt::format("make the tensor of {} once", at_line);
+          case Finding::Kind::Repeated:
+            return fmt::format("if its inputs are the same, call {} once a step", at_line);
+          case Finding::Kind::Growing:
+            return fmt::format("keep what {} computed before (a cache): its work grows", at_line);
+          case Finding::Kind::Retained:
+            return fmt::format("free what {} allocates: it stays alive after its step", at_line);
+        }
+        return "";
+      };
+      add(share, memory, text_of(), f.evidence);
+    }
+  }
+
+  void outside() {
+    const auto time = static_cast<double>(overhead_.outside);
+    if (overhead_.ops == 0 || time < 0.2 * duration_) return;
+    add(time / duration_, false,
+        "look at the program's own code (profile --sample shows its lines)",
+        fmt::format("{} of the run lies outside every op and scope", percent(time, duration_)));
+  }
+
+  void activations() {
+    int64_t bytes = 0;
+    for (const size_t i : peak_.alive)
+      if (p_.allocations[i].category == MemoryCategory::Activation)
+        bytes += p_.allocations[i].bytes;
+    const auto total = static_cast<double>(peak_.total);
+    if (peak_.total == 0 || static_cast<double>(bytes) < 0.5 * total) return;
+    add(static_cast<double>(bytes) / total, true,
+        "checkpoint the modules that keep most (report --table modules)",
+        fmt::format("activations are {} of the peak of {}",
+                    percent(static_cast<double>(bytes), total), text::format_bytes(total)));
+  }
+
+  void recording() {
+    if (overhead_.recording < 0.05 * duration_) return;
+    add(overhead_.recording / duration_, false, "record with --sample or --count",
+        fmt::format("recording took {} of the run", percent(overhead_.recording, duration_)));
+  }
+
+  const Profile& p_;
+  Overhead overhead_;
+  Averages averages_;
+  Steps steps_;
+  MemoryPeak peak_;
+  double duration_;
+  std::vector<Advice> list_;
+};
+
+}  // namespace
+
+std::vector<ReportTable> advice_report(const Profile& p, const ReportOptions& o) {
+  const std::vector<Advice> list = Adviser(p).collect();
+  ReportTable t{.name = "advice"};
+  if (list.empty()) {
+    t.footing = "No advice: no measurement of this run supports any.\n";
+    return {std::move(t)};
+  }
+  t.columns = {{"About", "share"},
+               {"of", "of", false},
+               {"Advice", "advice", false},
+               {"Because", "because", false}};
+  std::vector<size_t> order(list.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  cut_rows(order, o, 0, t.footing);
+  for (const size_t i : order)
+    t.rows.push_back({cell(percent(list[i].share, 1), list[i].share),
+                      cell(list[i].memory ? "peak" : "time"), cell(list[i].what),
+                      cell(list[i].because)});
+  return {std::move(t)};
+}
+
+}  // namespace pellucid::profile

@@ -1,0 +1,224 @@
+// The overview: one sentence on where time and memory go and what binds, then totals, the first ops
+// and lines, and the advice.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+
+#include "base/text.h"
+#include "profile/averages.h"
+#include "profile/functions.h"
+#include "profile/memory_use.h"
+#include "profile/overhead.h"
+#include "profile/reports.h"
+#include "profile/table.h"
+
+namespace pellucid::profile {
+namespace {
+
+size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+// Nanoseconds of the recording by what they were spent on; they sum to the whole.
+struct Parts {
+  double compute = 0, memory = 0, dispatch = 0, unexplained = 0, scopes = 0, waits = 0, outside = 0;
+  double sum() const {
+    return compute + memory + dispatch + unexplained + scopes + waits + outside;
+  }
+};
+
+Parts parts_of(const Profile& p, const Overhead& o) {
+  Parts parts;
+  for (const Average& a : Averages(p, GroupBy::Shape).rows) {
+    if (a.op_calls == 0) continue;
+    const auto time = static_cast<double>(a.op_time);
+    const double explained = std::min(time, a.least_time);
+    const double dispatch =
+        std::min(time - explained, o.dispatch * static_cast<double>(a.op_calls));
+    (a.bound() == "memory" ? parts.memory : parts.compute) += explained;
+    parts.dispatch += dispatch;
+    parts.unexplained += time - explained - dispatch;
+  }
+  parts.waits = static_cast<double>(o.wait_time);
+  parts.scopes = static_cast<double>(o.scope_time) - parts.waits;
+  parts.outside = static_cast<double>(o.outside);
+  return parts;
+}
+
+// "the work itself", by what limits it.
+std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& parts) {
+  if (o.starved(p)) return "waiting for a core";
+  const std::array<std::pair<double, std::string_view>, 6> causes = {
+      {{parts.compute, "the machine's arithmetic"},
+       {parts.memory, "the machine's memory"},
+       {parts.dispatch, "the cost of calling ops"},
+       {parts.unexplained, "kernels that stay below both ceilings"},
+       {parts.scopes + parts.outside, "code between the ops"},
+       {parts.waits, "waiting for data"}}};
+  return std::max_element(causes.begin(), causes.end(),
+                          [](const auto& a, const auto& b) { return a.first < b.first; })
+      ->second;
+}
+
+std::string ending(const RunInfo& run) {
+  std::string out;
+  if (run.signal != 0)
+    out = fmt::format("ended by signal {} ({}); the recording reaches until then", run.signal,
+                      strsignal(run.signal));
+  else if (!run.complete)
+    out = "did not close its recording";
+  else if (run.exit_code != 0)
+    out = fmt::format("ended with exit code {}", run.exit_code);
+  if (run.dropped > 0)
+    out += fmt::format("{}{} events beyond the limit were dropped", out.empty() ? "" : "; ",
+                       text::group_digits(run.dropped));
+  return out;
+}
+
+std::string sentence(const Profile& p, const FunctionStats& stats, const Overhead& o,
+                     const Parts& parts, const MemoryPeak& peak) {
+  std::string out;
+  int32_t top = -1;
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    const int32_t f = stats.functions.group.key[i];
+    if (p.signatures[at(p.events[i].signature)].kind != EventKind::Op) continue;
+    if (top < 0 || stats.figures[at(f)].own > stats.figures[at(top)].own) top = f;
+  }
+  if (top >= 0)
+    out = fmt::format("{} takes {} of the time; most of the run goes to {}",
+                      function_name(p, stats.site(top), stats.name(top)),
+                      percent(static_cast<double>(stats.figures[at(top)].own), parts.sum()),
+                      what_binds(p, o, parts));
+  if (peak.total > 0) {
+    std::array<int64_t, kMemoryCategoryCount> by{};
+    for (const size_t i : peak.alive)
+      by[static_cast<size_t>(p.allocations[i].category)] += p.allocations[i].bytes;
+    const auto most = std::max_element(by.begin(), by.end());
+    const bool before = peak.at_start > *most;
+    out += fmt::format("{}the peak of {} is {} {}", out.empty() ? "" : "; ",
+                       text::format_bytes(static_cast<double>(peak.total)),
+                       percent(static_cast<double>(before ? peak.at_start : *most),
+                               static_cast<double>(peak.total)),
+                       before ? "from before the recording"
+                              : name_of(static_cast<MemoryCategory>(most - by.begin())));
+  }
+  return out.empty() ? "" : out + ".\n";
+}
+
+ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
+                       const FunctionStats& stats) {
+  const MemoryPeak peak(p);
+  ReportTable t{.name = "overview"};
+  const RunInfo& run = p.run;
+  t.heading = fmt::format("{}\n{} of {}{}{}, {} events on {} thread{}, mode {}\n", run.program,
+                          format_duration(static_cast<double>(run.duration)),
+                          run.started.empty() ? "a recording" : run.started,
+                          run.version.empty() ? "" : ", pellucid ", run.version,
+                          text::group_digits(static_cast<int64_t>(p.events.size())),
+                          p.threads.size(), p.threads.size() == 1 ? "" : "s", run.mode);
+  if (const std::string end = ending(run); !end.empty())
+    t.heading += fmt::format("The program {}.\n", end);
+  t.heading += '\n' + sentence(p, stats, o, parts, peak) + '\n';
+  t.columns = {{"Where the time goes", "part", false}, {"Time", "seconds"}, {"Share", "share"}};
+  const auto add = [&](const char* name, double time) {
+    if (time > 0) t.rows.push_back({cell(name), time_cell(time), share_cell(time, parts.sum())});
+  };
+  add("ops, at the compute ceiling", parts.compute);
+  add("ops, at the memory ceiling", parts.memory);
+  add("ops, dispatch", parts.dispatch);
+  add("ops, beyond both ceilings", parts.unexplained);
+  add("scopes between their ops", parts.scopes);
+  add("waiting for data", parts.waits);
+  add("outside every op and scope", parts.outside);
+  add("sum", parts.sum());
+  double flops = 0, bytes = 0;
+  for (const Event& e : p.events) {
+    const Signature& s = p.signatures[at(e.signature)];
+    if (s.kind != EventKind::Op) continue;
+    flops += s.flops;
+    bytes += s.bytes;
+  }
+  t.footing = fmt::format("totals: {}, {} moved at least, peak memory {} ({} bytes)\n",
+                          with_prefix(flops, "FLOPs"), with_prefix(bytes, "B"),
+                          text::format_bytes(static_cast<double>(peak.total)),
+                          text::group_digits(peak.total));
+  t.footing += coverage_lines(p, o) + o.counters;
+  if (p.machine.flops_all <= 0) t.footing += "ceilings: not measured\n";
+  if (p.machine.busy)
+    t.footing += "ceilings: measured while other programs held the cores, so they are too low\n";
+  return t;
+}
+
+ReportTable top_ops(const Profile& p, const ReportOptions& o) {
+  const Averages averages(p, GroupBy::Op);
+  ReportTable t{.name = "top-ops"};
+  t.columns = {{"Op", "name", false},
+               {"Calls", "calls"},
+               {"Time", "seconds"},
+               {"% of ops", "share"},
+               {"A call", "percall_seconds"},
+               {"GFLOP/s", "gflops_per_second"},
+               {"GB/s", "gigabytes_per_second"},
+               {"% of ceiling", "ceiling_share"},
+               {"Bound", "bound", false}};
+  std::vector<size_t> order =
+      ranked(averages.rows.size(), [&](size_t i) { return averages.rows[i].op_time; });
+  std::erase_if(order, [&](size_t i) { return averages.rows[i].op_calls == 0; });
+  int64_t all = 0;
+  for (const Average& a : averages.rows) all += a.op_time;
+  cut_rows(order, o, 10, t.footing);
+  for (const size_t i : order) {
+    const Average& a = averages.rows[i];
+    const double time = std::max(1.0, static_cast<double>(a.op_time));
+    t.rows.push_back({cell(group_name(p, GroupBy::Op, a.event, false)), count_cell(a.op_calls),
+                      time_cell(time), share_cell(time, static_cast<double>(all)),
+                      time_cell(time / static_cast<double>(a.op_calls)),
+                      cell(fmt::format("{:.2f}", a.flops / time), a.flops / time),
+                      cell(fmt::format("{:.2f}", a.bytes / time), a.bytes / time),
+                      a.least_time > 0 ? share_cell(a.least_time, time) : no_cell(),
+                      a.least_time > 0 ? cell(std::string(a.bound())) : no_cell()});
+  }
+  return t;
+}
+
+ReportTable top_lines(const Profile& p, const ReportOptions& o) {
+  const Averages averages(p, GroupBy::Line);
+  ReportTable t{.name = "top-lines"};
+  t.columns = {
+      {"Line", "line", false},  {"In", "function", false},           {"Self", "self_seconds"},
+      {"% of events", "share"}, {"With all below", "total_seconds"}, {"Ops", "op_calls"}};
+  std::vector<size_t> order =
+      ranked(averages.rows.size(), [&](size_t i) { return averages.rows[i].self; });
+  cut_rows(order, o, 10, t.footing);
+  for (const size_t i : order) {
+    const Average& a = averages.rows[i];
+    const int32_t site = p.events[at(a.event)].site;
+    t.rows.push_back({cell(group_name(p, GroupBy::Line, a.event, o.full_paths)),
+                      cell(site < 0 ? "" : p.sites[at(site)].function),
+                      time_cell(static_cast<double>(a.self)),
+                      share_cell(static_cast<double>(a.self), static_cast<double>(averages.self)),
+                      time_cell(static_cast<double>(a.total)), count_cell(a.op_calls)});
+  }
+  return t;
+}
+
+}  // namespace
+
+std::vector<ReportTable> overview_report(const Profile& p, const ReportOptions& o) {
+  const Overhead overhead(p);
+  const Parts parts = parts_of(p, overhead);
+  std::vector<ReportTable> tables;
+  tables.push_back(head_table(p, overhead, parts, FunctionStats(p)));
+  if (!p.events.empty()) {
+    tables.push_back(top_ops(p, o));
+    tables.push_back(top_lines(p, o));
+    tables.push_back(advice_report(p, {}).front());
+  }
+  if (p.run.mode == "count") tables.push_back(counts_report(p, o).front());
+  if (!p.samples.empty())
+    tables.push_back(samples_report(p, {.limit = o.limit < 0 ? 15 : o.limit}).front());
+  return tables;
+}
+
+}  // namespace pellucid::profile

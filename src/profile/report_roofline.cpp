@@ -1,0 +1,158 @@
+// Each op against the ceilings of the machine, and the time that neither of them explains.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/statistics.h"
+#include "base/text.h"
+#include "profile/averages.h"
+#include "profile/overhead.h"
+#include "profile/reports.h"
+#include "profile/table.h"
+
+namespace pellucid::profile {
+namespace {
+
+size_t at(int32_t i) { return static_cast<size_t>(i); }
+
+// Views do nothing but pass the door, so their median is what a call costs. Without enough of them
+// that is not known, and nothing is charged to it.
+void find_dispatch(const Profile& p, Overhead& o) {
+  std::vector<double> views;
+  for (const Event& e : p.events) {
+    const Signature& s = p.signatures[at(e.signature)];
+    if (s.kind == EventKind::Op && s.op_kind == "view" && !e.open)
+      views.push_back(static_cast<double>(e.self));
+  }
+  constexpr size_t kEnough = 10;
+  if (views.size() < kEnough) {
+    o.dispatch_source = "not measured: the run has fewer than 10 views";
+    return;
+  }
+  o.dispatch_source =
+      fmt::format("the median of {} views", text::group_digits(static_cast<int64_t>(views.size())));
+  o.dispatch = median(std::move(views));
+}
+
+}  // namespace
+
+Overhead::Overhead(const Profile& p) {
+  std::vector<int64_t> covered(p.threads.size());
+  for (const Event& e : p.events) {
+    const Signature& s = p.signatures[at(e.signature)];
+    if (e.parent < 0) covered[at(e.thread)] += e.end - e.begin;
+    if (s.kind == EventKind::Wait) wait_time += e.self;
+    if (s.kind != EventKind::Op) {
+      scope_time += e.self;
+      continue;
+    }
+    ++ops;
+    op_time += e.self;
+    if (s.has_cost) ++with_cost;
+  }
+  const int64_t busiest = covered.empty() ? 0 : *std::max_element(covered.begin(), covered.end());
+  outside = std::max<int64_t>(0, p.run.duration - busiest);
+  recording = static_cast<double>(p.events.size()) * p.run.event_cost;
+  find_dispatch(p, *this);
+  std::map<std::string, std::string> missing;  // by the reason: the names
+  for (const Counter& c : p.counters) {
+    if (!c.missing.empty()) {
+      std::string& names = missing[c.missing];
+      names += (names.empty() ? "" : ", ") + c.name;
+      continue;
+    }
+    if (c.name == "task-clock") processor = c.value;
+    counters +=
+        fmt::format("{}: {}\n", c.name,
+                    c.name == "task-clock" ? format_duration(c.value) + " of processor time"
+                                           : text::group_digits(static_cast<int64_t>(c.value)));
+  }
+  for (const auto& [reason, names] : missing)
+    counters += fmt::format("{}: none ({})\n", names, reason);
+}
+
+std::string coverage_lines(const Profile& p, const Overhead& o) {
+  std::string out;
+  if (o.ops > 0)
+    out +=
+        fmt::format("coverage: {} % of {} ops have a cost\n",
+                    o.with_cost == o.ops ? 100 : std::min<int64_t>(99, 100 * o.with_cost / o.ops),
+                    text::group_digits(o.ops));
+  if (p.run.event_cost > 0 && !p.events.empty())
+    out += fmt::format("recording: {} events x {:.0f} ns = {}, {} of the time; {} of raw events\n",
+                       text::group_digits(static_cast<int64_t>(p.events.size())), p.run.event_cost,
+                       format_duration(o.recording),
+                       percent(o.recording, static_cast<double>(p.run.duration)),
+                       text::format_bytes(static_cast<double>(p.run.recorded_bytes)));
+  return out;
+}
+
+std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& o) {
+  const GroupBy by = group_by(o.by);
+  const Averages averages(p, by);
+  const Overhead overhead(p);
+  const bool measured = p.machine.flops_all > 0 && !p.machine.levels.empty();
+  ReportTable t{.name = "roofline"};
+  if (measured)
+    t.heading = fmt::format(
+        "Ceilings: {} and {} from {} on {} threads.\n", with_prefix(p.machine.flops_all, "FLOP/s"),
+        with_prefix(std::max(p.machine.levels.back().all.read, p.machine.levels.back().all.copy),
+                    "B/s"),
+        p.machine.levels.back().name, p.machine.threads);
+  else
+    t.heading = "The recording has no measured ceilings; `pellucid doctor` measures them.\n";
+  t.columns = {{"Name", "name", false},
+               {"Calls", "calls"},
+               {"Time", "seconds"},
+               {"% of time", "time_share"},
+               {"FLOPs", "flops"},
+               {"Bytes", "bytes"},
+               {"FLOP/B", "intensity"},
+               {"GFLOP/s", "gflops_per_second"},
+               {"GB/s", "gigabytes_per_second"},
+               {"% of ceiling", "ceiling_share"},
+               {"Bound", "bound", false},
+               {"Dispatch", "dispatch_share"},
+               {"Unexplained", "unexplained_share"}};
+  if (by == GroupBy::Shape) t.columns.push_back({"Input Shapes", "input_shapes", false});
+  std::vector<size_t> order =
+      ranked(averages.rows.size(), [&](size_t i) { return averages.rows[i].op_time; });
+  std::erase_if(order, [&](size_t i) { return averages.rows[i].op_calls == 0; });
+  cut_rows(order, o, 30, t.footing);
+  for (const size_t i : order) {
+    const Average& a = averages.rows[i];
+    const double time = std::max(1.0, static_cast<double>(a.op_time));
+    const double explained = std::min(1.0, a.least_time / time);
+    const double dispatch =
+        std::min(1 - explained, overhead.dispatch * static_cast<double>(a.op_calls) / time);
+    const Cell none = no_cell();
+    std::vector<Cell> row = {
+        cell(group_name(p, by, a.event, o.full_paths)),
+        count_cell(a.op_calls),
+        time_cell(time),
+        share_cell(time, static_cast<double>(overhead.op_time)),
+        cell(with_prefix(a.flops, ""), a.flops),
+        cell(with_prefix(a.bytes, "B"), a.bytes),
+        a.bytes > 0 ? cell(fmt::format("{:.2f}", a.flops / a.bytes), a.flops / a.bytes) : none,
+        cell(fmt::format("{:.2f}", a.flops / time), a.flops / time),
+        cell(fmt::format("{:.2f}", a.bytes / time), a.bytes / time),
+        measured ? share_cell(a.least_time, time) : none,
+        measured && a.least_time > 0 ? cell(std::string(a.bound())) : none,
+        measured ? share_cell(dispatch, 1) : none,
+        measured ? share_cell(1 - explained - dispatch, 1) : none};
+    if (by == GroupBy::Shape)
+      row.push_back(cell(shapes_of(p.signatures[at(p.events[at(a.event)].signature)].inputs)));
+    t.rows.push_back(std::move(row));
+  }
+  t.footing += fmt::format("dispatch: {} a call ({})\n", format_duration(overhead.dispatch),
+                           overhead.dispatch_source);
+  t.footing += fmt::format(
+      "waiting for data: {} ({} of the run)\n",
+      format_duration(static_cast<double>(overhead.wait_time)),
+      percent(static_cast<double>(overhead.wait_time), static_cast<double>(p.run.duration)));
+  t.footing += overhead.counters + coverage_lines(p, overhead);
+  return {std::move(t)};
+}
+
+}  // namespace pellucid::profile

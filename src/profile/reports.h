@@ -1,0 +1,26 @@
+// The tables of report(), one function each; report.cpp names them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pellucid/profile_report.h"
+
+namespace pellucid::profile {
+
+std::vector<ReportTable> overview_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> function_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> averages_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> module_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> summary_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> memory_lines_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> peak_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> timeline_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> samples_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> advice_report(const Profile& p, const ReportOptions& o);
+std::vector<ReportTable> counts_report(const Profile& p, const ReportOptions& o);
+
+}  // namespace pellucid::profile

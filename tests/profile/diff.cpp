@@ -1,0 +1,115 @@
+// Comparing two recordings: sure differences are told from noise, and only they are regressions.
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "pellucid/error.h"
+#include "pellucid/profile_report.h"
+#include "sample_profile.h"
+
+using namespace pellucid;
+using namespace pellucid::test;
+using Verdict = DiffRow::Verdict;
+
+namespace {
+
+// Steps with an op whose time scatters by a tenth around `mean`, and a small one that is steady.
+Profile noisy(uint32_t seed, double mean, int steps = 40, int64_t bytes = 1000,
+              bool extra = false) {
+  std::mt19937 random(seed);
+  ProfileBuilder b;
+  const int32_t step = b.scope(EventKind::Step, "step"), line = b.site("a.cpp", 3);
+  const int32_t big = b.signature({.name = "matmul", .has_cost = true}),
+                small = b.signature({.name = "relu", .has_cost = true}),
+                more = b.signature({.name = "clone", .has_cost = true});
+  b.p.modules = {{.name = "Net", .type = "Net"}};
+  for (int i = 0; i < steps; ++i) {
+    b.open(step);
+    b.open(big, line, 0);
+    const size_t block = b.allocate(bytes, MemoryCategory::Activation);
+    b.spend(static_cast<int64_t>(mean *
+                                 (0.95 + 0.1 * std::uniform_real_distribution<double>()(random))));
+    b.close();
+    b.op(small, 10 + i % 2, line, 0);
+    if (extra) b.op(more, 50, line, 0);
+    b.release(block);
+    b.close();
+  }
+  return b.finish();
+}
+
+const DiffRow& row(const Diff& d, const std::string& name) {
+  for (const DiffRow& r : d.rows)
+    if (r.name == name) return r;
+  FAIL("no row " << name);
+  return d.rows[0];
+}
+
+}  // namespace
+
+TEST_CASE("diff: the same program twice is noise") {
+  int regressions = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Diff d = diff(noisy(seed, 10'000), noisy(seed + 100, 10'000), {.threshold = 0.01});
+    regressions += d.regression ? 1 : 0;
+    CHECK(d.rows[0].name == "total");
+    CHECK(d.rows[0].has_interval);
+  }
+  CHECK(regressions <= 2);
+}
+
+TEST_CASE(
+    "diff: what is slower by more than the threshold is a regression, by op, line and module") {
+  const Profile before = noisy(1, 10'000), after = noisy(2, 12'000);
+  const Diff d = diff(before, after);
+  CHECK(d.what == "median seconds of 40 and 40 steps marked by the program");
+  CHECK(d.regression);
+  const DiffRow& r = row(d, "matmul");
+  CHECK(r.verdict == Verdict::Worse);
+  CHECK(r.change == doctest::Approx(0.2).epsilon(0.2));
+  CHECK(r.low > 0.1);
+  CHECK(r.high < 0.3);
+  CHECK(r.regression);
+  CHECK_FALSE(row(d, "relu").regression);
+  CHECK(row(diff(before, after, {.by = "line"}), "a.cpp:3").regression);
+  CHECK(row(diff(before, after, {.by = "module"}), "Net").regression);
+  CHECK_FALSE(diff(before, after, {.threshold = 0.5}).regression);
+  CHECK(row(diff(after, before), "matmul").verdict == Verdict::Better);
+  CHECK_FALSE(diff(after, before).regression);
+  CHECK_THROWS_AS(diff(before, after, {.by = "colour"}), ValueError);
+}
+
+TEST_CASE("diff: a small op that doubles is shown but is no regression; new ops are named") {
+  Profile before = noisy(1, 100'000), after = noisy(1, 100'000, 40, 1000, true);
+  for (Event& e : after.events)
+    if (after.signatures[static_cast<size_t>(e.signature)].name == "relu") e.self *= 2;
+  const Diff d = diff(before, after);
+  CHECK(row(d, "relu").verdict == Verdict::Worse);
+  CHECK_FALSE(row(d, "relu").regression);
+  CHECK(row(d, "clone").verdict == Verdict::Added);
+  CHECK(row(diff(after, before), "clone").verdict == Verdict::Removed);
+}
+
+TEST_CASE("diff: without steps the calls are compared, and too few of them tell nothing") {
+  ProfileBuilder a, b;
+  for (ProfileBuilder* x : {&a, &b}) {
+    const int32_t many = x->signature({.name = "many", .has_cost = true}),
+                  few = x->signature({.name = "few", .has_cost = true});
+    for (int i = 0; i < 30; ++i) x->op(many, (x == &a ? 1'000 : 2'000) + i);
+    x->op(few, x == &a ? 1'000 : 9'000);
+  }
+  const Diff d = diff(a.finish(), b.finish());
+  CHECK(d.what == "seconds in all, intervals from the calls");
+  CHECK(row(d, "many").verdict == Verdict::Worse);
+  CHECK(row(d, "few").verdict == Verdict::Noise);
+  CHECK_FALSE(row(d, "few").has_interval);
+}
+
+TEST_CASE("diff: memory is exact") {
+  const Diff d = diff(noisy(1, 1'000), noisy(2, 1'000, 40, 1'200), {.by = "memory"});
+  CHECK(d.rows[0].name == "peak");
+  CHECK(d.rows[0].second - d.rows[0].first == 200);
+  CHECK(d.regression);
+  CHECK(row(d, "activation of a.cpp:3").verdict == Verdict::Worse);
+  CHECK_FALSE(diff(noisy(1, 1'000), noisy(2, 5'000), {.by = "memory"}).regression);
+}
