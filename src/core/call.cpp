@@ -1,4 +1,5 @@
 // The only door. Every op, forward or backward, eager or by name, passes through here.
+#include <algorithm>
 #include <utility>
 
 #include "base/random.h"
@@ -85,7 +86,29 @@ struct Door {
     c.random_offset_ = range.offset;
   }
 
+  // The memory of an argument that a vjp reads for the last time (core/vjp_tools.h), if the op may
+  // write there and the result fits exactly. A view of a whole tensor that only the view keeps
+  // alive will do, too.
+  static void reuse_last_used(Call& c, const Tensor& used) {
+    const auto place = std::find(c.inputs_.begin(), c.inputs_.end(), &used);
+    const bool writes_there =
+        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && place == c.inputs_.begin());
+    if (place == c.inputs_.end() || !writes_there || c.recording_ || c.view_mask_ ||
+        c.output_count_ == 0 || !c.outputs_[0].defined())
+      return;
+    const detail::TensorImpl& from = used.impl();
+    detail::TensorImpl& to = c.outputs_[0].impl();
+    const uint32_t holders = from.base ? 2 : 1;
+    if (used.use_count() == 1 && (!from.base || from.base.use_count() == 1) &&
+        from.storage.use_count() == holders && !from.storage->borrowed && from.offset == 0 &&
+        !to.storage && from.dtype == to.dtype && from.sizes == to.sizes &&
+        from.strides == to.strides && (from.is_contiguous() || from.is_channels_last()))
+      to.storage = from.storage;
+  }
+
   static void allocate(Call& c) {
+    if (const Tensor* used = std::exchange(tape::last_used, nullptr)) [[unlikely]]
+      reuse_last_used(c, *used);
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!c.outputs_[k].defined() || (c.unknown_mask_ >> k & 1)) continue;
       detail::TensorImpl& impl = c.outputs_[k].impl();

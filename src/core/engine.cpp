@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "core/tape.h"
+#include "core/vjp_tools.h"
 #include "pellucid/ops.h"
 #include "profile/recorder.h"
 #include "tensor/autograd_meta.h"
@@ -104,6 +105,7 @@ struct GraphTask {
   std::unordered_map<const Node*, std::vector<Capture>> captures;
   std::unordered_set<const Node*> needed;
   variable_list captured;
+  const Node* running = nullptr;
   GraphTask* outer = nullptr;
 
   GraphTask() : outer(current_task) { current_task = this; }
@@ -120,11 +122,16 @@ struct GraphTask {
       contested.erase(n);
   }
 
+  /// Where the gradients of a pending node are summed; null if it has got none yet.
+  Slot* find_slot(const Node* n) {
+    if (n->task.load(std::memory_order_acquire) == this) return &slots[n->task_slot];
+    const auto it = contested.find(const_cast<Node*>(n));
+    return it != contested.end() ? &slots[it->second] : nullptr;
+  }
+
   Slot& slot_of(const NodeRef& node) {
     Node* n = node.get();
-    if (n->task.load(std::memory_order_acquire) == this) return slots[n->task_slot];
-    const auto it = contested.find(n);
-    if (it != contested.end()) return slots[it->second];
+    if (Slot* found = find_slot(n)) return *found;
     uint32_t index;
     if (!free_slots.empty()) {
       index = free_slots.back();
@@ -150,12 +157,22 @@ struct GraphTask {
     return s;
   }
 
+  const Tensor* immediate_leaf(const Node& node) const;
   void add(const Edge& edge, Tensor grad);
+  bool add_in_place(size_t i, const std::function<void(const Tensor&)>& add_part);
   void run();
   void run_node(const NodeRef& node, variable_list&& grads);
   void capture(const NodeRef& node, const variable_list& grads);
   void find_needed(const std::vector<Edge>& roots);
 };
+
+}  // namespace pellucid::autograd
+
+bool pellucid::tape::add_to_gradient(size_t i, const std::function<void(const Tensor&)>& add) {
+  return autograd::current_task && autograd::current_task->add_in_place(i, add);
+}
+
+namespace pellucid::autograd {
 
 bool edge_needed(const Edge& edge) {
   if (!edge.is_valid()) return false;
@@ -165,13 +182,7 @@ bool edge_needed(const Edge& edge) {
 
 namespace {
 
-// A gradient that nobody else can see and that may be added to in place.
-bool exclusively_owned(const Tensor& t) {
-  const detail::TensorImpl& impl = t.impl();
-  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed &&
-         !impl.base && (impl.is_contiguous() || impl.is_channels_last()) &&
-         !(impl.meta && impl.meta->grad_fn);
-}
+using tape::exclusively_owned;
 
 // sum += grad. A call of add_ costs several times the work on a few numbers, and chains of scalars
 // sum one gradient per op: those are added here, with the same bits.
@@ -256,19 +267,44 @@ void check_for_nan(const Node& node, const variable_list& grads) {
 
 }  // namespace
 
+// The leaf behind a node, if what arrives there is added to its gradient at once: without hooks the
+// order of contributions does not matter to anyone, so there is no need to hold them back.
+const Tensor* GraphTask::immediate_leaf(const Node& node) const {
+  if (!node.is_accumulate() || filtered || node.extras_if()) return nullptr;
+  const Tensor& leaf = static_cast<const AccumulateGrad&>(node).variable_;
+  return leaf.impl().meta->hooks.empty() ? &leaf : nullptr;
+}
+
 void GraphTask::add(const Edge& edge, Tensor grad) {
   const NodeRef& node = edge.function;
-  if (node->is_accumulate() && !filtered) {
-    const Tensor& leaf = static_cast<AccumulateGrad&>(*node).variable_;
-    // Without hooks the order of contributions does not matter to anyone: no need to hold them
-    // back.
-    if (!node->extras_if() && leaf.impl().meta->hooks.empty()) {
-      accumulate_leaf(leaf, std::move(grad));
-      return;
-    }
+  if (const Tensor* leaf = immediate_leaf(*node)) {
+    accumulate_leaf(*leaf, std::move(grad));
+    return;
   }
   Slot& s = slot_of(node);
   accumulate_into(s.grads[edge.input_nr], std::move(grad), create_graph);
+}
+
+bool GraphTask::add_in_place(size_t i, const std::function<void(const Tensor&)>& add_part) {
+  if (running != tape::applying || running->extras_if() || create_graph || GradMode::is_enabled() ||
+      AnomalyMode::is_enabled())
+    return false;
+  const Edge& edge = running->next_edges_[i];
+  if (!edge_needed(edge)) return false;
+  const DType dtype = edge.function->outputs_[edge.input_nr].dtype;
+  if (const Tensor* leaf = immediate_leaf(*edge.function)) {
+    const std::lock_guard lock(detail::leaf_lock(&leaf->impl()));
+    const Tensor& sum = detail::meta_of(*leaf).grad;
+    if (!sum.defined() || sum.dtype() != dtype) return false;
+    add_part(sum);
+    return true;
+  }
+  const Slot* slot = find_slot(edge.function.get());
+  if (!slot) return false;
+  const Tensor& sum = slot->grads[edge.input_nr];
+  if (!sum.defined() || sum.dtype() != dtype || !exclusively_owned(sum)) return false;
+  add_part(sum);
+  return true;
 }
 
 void GraphTask::capture(const NodeRef& node, const variable_list& grads) {
@@ -333,7 +369,9 @@ void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
 
   const bool has_post_hooks = node->extras_if() && !node->extras_if()->post_hooks.empty();
   const variable_list kept = has_post_hooks ? grads : variable_list();
+  running = node.get();
   variable_list results = node->apply(std::move(grads));
+  grads.clear();  // a result may have been written into one of them, and be its memory's sole owner
   if (!keep_graph) node->release_variables();
   if (has_post_hooks)
     for (const auto& [id, hook] : node->extras_if()->post_hooks) {

@@ -3,10 +3,12 @@
 #include "core/tape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/engine.h"
 #include "core/registry.h"
 #include "core/trace.h"
+#include "core/vjp_tools.h"
 #include "pellucid/ops.h"
 #include "tensor/autograd_meta.h"
 
@@ -108,6 +110,34 @@ bool requires_grad(const Tensor& t) {
          is_floating(impl->dtype);
 }
 
+bool exclusively_owned(const Tensor& t) {
+  const detail::TensorImpl& impl = t.impl();
+  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed &&
+         !impl.base && (impl.is_contiguous() || impl.is_channels_last()) &&
+         !(impl.meta && impl.meta->grad_fn);
+}
+
+constinit thread_local const Tensor* last_used = nullptr;
+constinit thread_local const OpNode* applying = nullptr;
+
+const Tensor& last_use(const Tensor& grad) {
+  if (!autograd::GradMode::is_enabled()) last_used = &grad;
+  return grad;
+}
+
+namespace {
+/// Says which node's vjp runs until the end of the scope.
+struct Applying {
+  explicit Applying(const OpNode* node) : outer(std::exchange(applying, node)) {}
+  ~Applying() {
+    applying = outer;
+    last_used = nullptr;
+  }
+  Applying(const Applying&) = delete;
+  const OpNode* outer;
+};
+}  // namespace
+
 std::string OpNode::name() const { return info_of(op_).node_name; }
 
 variable_list OpNode::apply(variable_list&& grads) {
@@ -122,6 +152,7 @@ variable_list OpNode::apply(variable_list&& grads) {
   if (grads.size() == 1 && !grads[0].defined())
     grads[0] = zeros(outputs_[0].sizes, outputs_[0].dtype);
   const Vjp::Source source{*this, {}};
+  const Applying scope(this);
   variable_list result = op_.vjp(Vjp(source, attrs_.view(), grads));
   PELLUCID_CHECK(result.size() == next_edges_.size(), AutogradError,
                  "{}: the vjp returned {} gradients for {} inputs.", name(), result.size(),

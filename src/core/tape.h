@@ -44,6 +44,13 @@ struct OpNode final : autograd::Node {
   bool freed_ = false;
 };
 
+/// Whether nobody but the holder of this handle can see the tensor's memory.
+bool exclusively_owned(const Tensor& t);
+/// The argument of last_use until the next call (core/vjp_tools.h).
+extern constinit thread_local const Tensor* last_used;
+/// The node whose vjp runs on this thread, or null.
+extern constinit thread_local const OpNode* applying;
+
 /// Makes the node of a call: edges and saved inputs. In place, input 0 is cloned first if it is
 /// saved.
 detail::Ref<OpNode> prepare(const Call& c, bool in_place);

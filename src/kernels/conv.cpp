@@ -2,13 +2,14 @@
 // gradient of the weights whose bits do not depend on threads. The rules for that: forward and
 // backward-data primitives sum each output in one order whatever the threads; backward-weights
 // would split the batch by threads, so the batch is cut into fixed parts, each run by a primitive
-// made for one thread, and added in order; or the output channels are. double, and weights'
-// gradients with neither to cut, go through conv_gemm.
+// made for one thread, and added in order; or the output channels are; or conv_direct sums them.
+// double, and weights' gradients with neither to cut, go through conv_gemm.
 #include "kernels/conv.h"
 
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "kernels/conv_direct.h"
 #include "kernels/conv_gemm.h"
 #include "kernels/conv_primitive.h"
 #include "kernels/gemm_scratch.h"
@@ -182,6 +183,7 @@ template <>
 void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,
                          float* y, WeightCache cached) {
   if (is_empty(s)) return;
+  if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y);
   const TeamLock team;
   const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
   std::unique_ptr<Scratch> local;
@@ -229,6 +231,7 @@ void conv_backward_weights<float>(const ConvShape& s, const float* x, const floa
     if (dbias != nullptr) std::fill_n(dbias, s.O, 0.0f);
     return;
   }
+  if (conv_direct::weights_are_faster(s)) return conv_direct::backward_weights(s, x, dy, dw, dbias);
   if (const int64_t outputs = outputs_of_part(s); outputs != 0)
     return backward_weights_by_outputs(s, outputs, x, dy, dw, dbias);
   const int64_t parts = batch_parts(s);

@@ -26,6 +26,24 @@ template <class F> void cut(int64_t n, const F& f) {
   parallel_for(0, n, grain, [&](int64_t begin, int64_t end) { f(begin, end - begin); });
 }
 
+/// Elements ahead of its use that an array is asked for: the processor alone follows several arrays
+/// at once too slowly (46 GB/s of Adam's four, against 56).
+constexpr int64_t kAhead = 512;
+
+/// Calls f(i) for i < n, in order; before every 64 bytes it asks for what comes later of `arrays`.
+template <class T, class F, class... Arrays>
+[[gnu::always_inline]] inline void streamed(int64_t n, const F& f, const Arrays*... arrays) {
+  constexpr int64_t line = 64 / sizeof(T);
+  int64_t i = 0;
+  for (; i + line <= n; i += line) {
+    (__builtin_prefetch(arrays + i + kAhead, 1), ...);
+#pragma omp simd
+    for (int64_t j = i; j < i + line; ++j) f(j);
+  }
+#pragma omp simd
+  for (int64_t j = i; j < n; ++j) f(j);
+}
+
 template <class T> T* at(void* p, int64_t i) { return p ? static_cast<T*>(p) + i : nullptr; }
 template <class T> const T* at(const void* p, int64_t i) { return static_cast<const T*>(p) + i; }
 
@@ -40,8 +58,7 @@ template <class T, Momentum M, bool kDecay> struct SgdLoop {
     const T lr = c.lr, momentum = c.momentum, kept = c.kept, decay = c.weight_decay;
     constexpr bool first = M == Momentum::First || M == Momentum::FirstNesterov;
     constexpr bool nesterov = M == Momentum::Nesterov || M == Momentum::FirstNesterov;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
+    const auto one = [=](int64_t i) __attribute__((always_inline)) {
       T d = kDecay ? g[i] + decay * p[i] : g[i];
       if constexpr (M != Momentum::None) {
         const T moved = first ? d : momentum * b[i] + kept * d;
@@ -49,7 +66,8 @@ template <class T, Momentum M, bool kDecay> struct SgdLoop {
         d = nesterov ? d + momentum * moved : moved;
       }
       p[i] -= lr * d;
-    }
+    };
+    streamed<T>(n, one, p, g);
   }
 };
 
@@ -84,8 +102,7 @@ template <class T, Decay D, bool kAmsgrad> struct AdamLoop {
   [[gnu::always_inline]] static void run(const AdamNumbers<T>& numbers, T* p, const T* g, T* m,
                                          T* v, T* top, int64_t n) {
     const AdamNumbers<T> c = numbers;
-#pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
+    const auto one = [=](int64_t i) __attribute__((always_inline)) {
       T x = p[i], d = g[i];
       if constexpr (D == Decay::Gradient) d += c.weight_decay * x;
       if constexpr (D == Decay::Decoupled) x *= c.weight_decay;
@@ -99,7 +116,8 @@ template <class T, Decay D, bool kAmsgrad> struct AdamLoop {
         top[i] = used;
       }
       p[i] = x - c.step_size * (mean / (root(used) * c.root_scale + c.eps));
-    }
+    };
+    streamed<T>(n, one, p, g, m, v);
   }
 };
 

@@ -121,21 +121,80 @@ template <class T>
     std::fill_n(dx + i * channels + first, last - first, T(0));
 }
 
+/// The windows, in their order, that may hold the next position: without dilation both ends of
+/// windows only grow.
+struct Covering {
+  int64_t begin = 0, end = 0;
+  void move_to(int64_t position, const std::vector<PoolWindow>& all) {
+    const auto count = static_cast<int64_t>(all.size());
+    while (end < count && all[static_cast<size_t>(end)].begin <= position) ++end;
+    while (begin < end && all[static_cast<size_t>(begin)].end <= position) ++begin;
+  }
+};
+
 template <class T> struct MaxBackward {
   /// NHWC: channels [first, last) of one image. NCHW: one plane, with first = 0 and last = 1.
   template <Isa level>
   [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels, const T* dy,
                                          const int64_t* indices, T* dx, int64_t first,
                                          int64_t last) {
+    using Narrow = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    if (channels > 1 && p.dilation_h == 1 && p.dilation_w == 1 &&
+        p.H * p.W <= std::numeric_limits<Narrow>::max())
+      return gather<Narrow>(p, channels, dy, indices, dx, first, last);
     fill_zero(p, channels, dx, first, last);
     const int64_t pixels = p.OH() * p.OW();
-    if (channels == 1) {  // a plane of NCHW
-      for (int64_t o = 0; o < pixels; ++o) dx[indices[o]] += dy[o];
-      return;
-    }
     for (int64_t o = 0; o < pixels; ++o)
       for (int64_t c = first; c < last; ++c)
         dx[indices[o * channels + c] * channels + c] += dy[o * channels + c];
+  }
+
+ private:
+  static constexpr int64_t kLanes = 16;
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
+  typedef int64_t Positions
+      __attribute__((vector_size(kLanes * sizeof(int64_t)), aligned(8), may_alias));
+
+  /// Each input pixel collects from the windows around it, kLanes channels at a time: dx is written
+  /// once. `Index` is as wide as T, so that both share a vector.
+  template <class Index>
+  [[gnu::always_inline]] static void gather(const PoolPlan& p, int64_t channels, const T* dy,
+                                            const int64_t* indices, T* dx, int64_t first,
+                                            int64_t last) {
+    typedef Index Narrow __attribute__((vector_size(kLanes * sizeof(T))));
+    const int64_t whole = first + (last - first) / kLanes * kLanes;
+    Covering rows;
+    for (int64_t h = 0; h < p.H; ++h) {
+      rows.move_to(h, p.rows);
+      Covering columns;
+      for (int64_t w = 0; w < p.W; ++w) {
+        columns.move_to(w, p.columns);
+        const int64_t here = h * p.W + w;
+        T* const to = dx + here * channels;
+        // f(offset of the first channel in dy) for the windows around this pixel.
+        const auto each_window = [&](const auto& f) __attribute__((always_inline)) {
+          for (int64_t i = rows.begin; i < rows.end; ++i)
+            for (int64_t j = columns.begin; j < columns.end; ++j) f((i * p.OW() + j) * channels);
+        };
+        for (int64_t c = first; c < whole; c += kLanes) {
+          Values sum = {};
+          each_window([&](int64_t from) __attribute__((always_inline)) {
+            const auto where = __builtin_convertvector(
+                *reinterpret_cast<const Positions*>(indices + from + c), Narrow);
+            const Values grad = *reinterpret_cast<const Values*>(dy + from + c);
+            sum += where == static_cast<Index>(here) ? grad : Values{};
+          });
+          *reinterpret_cast<Values*>(to + c) = sum;
+        }
+        for (int64_t c = whole; c < last; ++c) {
+          T sum = 0;
+          each_window([&](int64_t from) __attribute__((always_inline)) {
+            sum += indices[from + c] == here ? dy[from + c] : T(0);
+          });
+          to[c] = sum;
+        }
+      }
+    }
   }
 };
 

@@ -1,5 +1,6 @@
 // Piecewise activations: relu and its kin, hardtanh, hardswish, shrinking and thresholds, prelu.
 // Gradients at the kinks are PyTorch's.
+#include "core/vjp_tools.h"
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
@@ -152,7 +153,9 @@ extern const OpDef hardtanh_backward_op, hardsigmoid_backward_op, hardswish_back
 
 extern constinit const OpDef relu_op = unary_same<Relu, Accept::NoBool>(
     "relu[_](Tensor self) -> Tensor", "max(0, self)", Saved::Output,
-    [](const Vjp& v) -> Tensors { return {threshold_backward(v.grad, v.out(), 0)}; },
+    [](const Vjp& v) -> Tensors {
+      return {threshold_backward(tape::last_use(v.grad), v.out(), 0)};
+    },
     integer_samples, {"Relu", 14});
 extern constinit const OpDef relu6_op = {
     .schema = "relu6[_](Tensor self) -> Tensor",
@@ -164,7 +167,9 @@ extern constinit const OpDef relu6_op = {
 extern constinit const OpDef threshold_op = unary_same<Threshold, Accept::NoBool>(
     "threshold[_](Tensor self, Scalar threshold, Scalar value) -> Tensor",
     "self above the threshold, value elsewhere", Saved::Inputs,
-    [](const Vjp& v) -> Tensors { return {threshold_backward(v.grad, v.in(0), v.scalar(0))}; },
+    [](const Vjp& v) -> Tensors {
+      return {threshold_backward(tape::last_use(v.grad), v.in(0), v.scalar(0))};
+    },
     [](Samples& s) {
       s.add({sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4), 0.5, -2.0});
       s.add_no_grad({sample_ints({5}, -9, 9), 1, 7});

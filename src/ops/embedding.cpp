@@ -1,4 +1,5 @@
 // Table lookup: embedding and its backward.
+#include "core/vjp_tools.h"
 #include "kernels/index.h"
 #include "ops/index.h"
 #include "pellucid/ops.h"
@@ -29,6 +30,18 @@ void run_embedding(Call& c) {
                  indices.raw<int64_t>()[bad], rows, weight.sizes());
   kernels::index_select(weight.element_size(), weight.raw_data(), 1, rows, weight.size(1),
                         indices.raw<int64_t>(), n, c.out().raw_data());
+}
+
+Tensors embedding_vjp(const Vjp& v) {
+  // A table that already has a gradient (the output layer's, where the weights are tied) gets the
+  // rows added: a table of zeros and its sum would move it all several times.
+  const auto add_rows = [&](const Tensor& sum) {
+    sum.index_add_(0, v.in(1).flatten(), v.grad.reshape({-1, v.in_sizes(0)[1]}));
+  };
+  if (v.integer(0) < 0 && v.grad.numel() > 0 && tape::add_to_gradient(0, add_rows))
+    return {Tensor(), Tensor()};
+  return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), false),
+          Tensor()};
 }
 
 void infer_embedding_backward(Call& c) {
@@ -73,10 +86,7 @@ extern constinit const OpDef embedding_op = {
         },
     .kernel = run_embedding,
     .saved = Saved::input(1),
-    .vjp = [](const Vjp& v) -> Tensors {
-      return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), false),
-              Tensor()};
-    },
+    .vjp = embedding_vjp,
     .onnx = {"Gather", 13},
     .samples =
         [](Samples& s) {

@@ -3,6 +3,7 @@
 // input.
 #include <cmath>
 
+#include "core/vjp_tools.h"
 #include "kernels/norm.h"
 #include "ops/norm.h"
 #include "pellucid/autograd.h"
@@ -117,8 +118,9 @@ void run_train(Call& c) {
 Tensors train_vjp(const Vjp& v) {
   if (!v.grads[0].defined()) return Tensors(5);
   const Dims mask{v.needs(0), v.needs(1), v.needs(2)};
-  auto [dx, dw, db] = batch_norm_backward(v.grad, v.in(0), v.has_in(1) ? v.in(1) : Tensor(),
-                                          v.out(1), v.out(2), true, v.number(1), mask);
+  auto [dx, dw, db] =
+      batch_norm_backward(tape::last_use(v.grad), v.in(0), v.has_in(1) ? v.in(1) : Tensor(),
+                          v.out(1), v.out(2), true, v.number(1), mask);
   return {dx, dw, db, {}, {}};
 }
 
@@ -453,7 +455,8 @@ extern constinit const OpDef batch_norm_backward_op = {
                           Value::ints({1, 1, 1})};
           });
         },
-    .any_layout = true};
+    .any_layout = true,
+    .writes_self = true};
 
 extern constinit const OpDef instance_norm_op = {
     .schema =

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/vjp_tools.h"
 #include "kernels/random.h"
 #include "ops/common.h"
 #include "pellucid/autograd.h"
@@ -85,7 +86,7 @@ extern constinit const OpDef dropout_train_op = {
           run_dropout(c, {c.seed(), c.random_offset()});
         },
     .vjp = [](const Vjp& v) -> Tensors {
-      return {dropout_train_backward(v.grad, v.number(0), as_attr(v.seed()),
+      return {dropout_train_backward(tape::last_use(v.grad), v.number(0), as_attr(v.seed()),
                                      as_attr(v.random_offset()))};
     },
     .samples =
@@ -115,7 +116,8 @@ extern constinit const OpDef dropout_train_backward_op = {
         [](Samples& s) {
           s.add({sample_randn({3, 4}), 0.4, 7, 3});
           s.error({sample_randn({3}), -0.5, 7, 3}, "p must be between 0 and 1");
-        }};
+        },
+    .writes_self = true};
 
 extern constinit const OpDef dropout_op = {
     .schema = "dropout[_](Tensor self, float p, bool train) -> Tensor",

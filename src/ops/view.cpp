@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "core/vjp_tools.h"
 #include "kernels/copy.h"
 #include "ops/common.h"
 #include "pellucid/ops.h"
@@ -177,6 +178,10 @@ void infer_slice(Call& c) {
 
 Tensors slice_vjp(const Vjp& v) {
   const SliceBounds b = slice_bounds(v, v.in_sizes(0));
+  const auto add_slice = [&](const Tensor& sum) {
+    sum.slice(b.dim, b.start, b.start + b.length * b.step, b.step).add_(v.grad);
+  };
+  if (b.length > 0 && tape::add_to_gradient(0, add_slice)) return {Tensor()};
   const Dims whole = detail::contiguous_strides(v.in_sizes(0));
   Dims part = whole;
   const auto d = static_cast<size_t>(b.dim);
@@ -207,6 +212,8 @@ void infer_select(Call& c) {
 
 Tensors select_vjp(const Vjp& v) {
   const int64_t dim = wrap_dim("select", v.integer(0), static_cast<int64_t>(v.in_sizes(0).size()));
+  const auto add_slice = [&](const Tensor& sum) { sum.select(dim, v.integer(1)).add_(v.grad); };
+  if (tape::add_to_gradient(0, add_slice)) return {Tensor()};
   const Dims whole = detail::contiguous_strides(v.in_sizes(0));
   const int64_t offset = select_index(v, v.in_sizes(0), dim) * whole[static_cast<size_t>(dim)];
   Dims part = whole;

@@ -96,6 +96,18 @@ template <class T> double error(const std::vector<T>& a, const std::vector<doubl
 
 std::vector<ConvShape> shapes() {
   std::vector<ConvShape> all = {
+      {.N = 3, .C = 5, .H = 30, .W = 33, .O = 64, .KH = 2, .KW = 4},   // many pixels, few weights
+      {.N = 8, .C = 16, .H = 13, .W = 14, .O = 32, .KH = 2, .KW = 3},  // small images, no padding
+      {.N = 4,
+       .C = 3,
+       .H = 49,
+       .W = 47,
+       .O = 32,
+       .KH = 5,
+       .KW = 3,
+       .stride_h = 2,
+       .pad_h = 2,
+       .pad_w = 1},
       {.N = 3, .C = 1, .H = 12, .W = 12, .O = 8, .KH = 5, .KW = 5},
       {.N = 2,
        .C = 3,

@@ -186,10 +186,20 @@ TEST_CASE("gemm: products that are cut by threads have the same bits for 1, 2 an
   check<double>(97, 203, 515, Layout::Rows, Layout::Rows, Layout::Rows, 1, -0.5f, 1e-14);
 }
 
+TEST_CASE("gemm: a weight that is stored [out, in], with few and many rows of the input") {
+  const int64_t sizes[][3] = {{8, 1600, 256},  {17, 100, 1000}, {33, 45, 1030},  // two blocks of k
+                              {64, 40, 2048},  {49, 29, 3072},                   // rows 4 kB apart
+                              {270, 57, 1024}, {512, 32, 300},  {300, 71, 257}};
+  for (const auto& [m, n, k] : sizes)
+    for (const Layout la : {Layout::Rows, Layout::Columns})
+      check<float>(m, n, k, la, Layout::Columns, Layout::PaddedRows, 1, 0, 1e-6);
+}
+
 TEST_CASE_TEMPLATE("gemm: a linear layer has the bits of the product and then the bias", T, float,
                    double, Half, int32_t) {
-  const int64_t sizes[][3] = {{5, 7, 9},       {1, 40, 30},   {40, 1, 30},    {3, 4, 0},
-                              {60, 100, 2100}, {130, 90, 70}, {64, 300, 100}, {0, 3, 2}};
+  const int64_t sizes[][3] = {{5, 7, 9},     {1, 40, 30},     {40, 1, 30},
+                              {3, 4, 0},     {60, 100, 2100}, {40, 50, 300},
+                              {130, 90, 70}, {64, 300, 100},  {0, 3, 2}};
   for (const pellucid::Isa level : pellucid::available_isas()) {
     const pellucid::IsaGuard guard(level);
     for (const auto& [m, n, k] : sizes)
