@@ -11,4 +11,5 @@
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
 #include "pellucid/parallel.h"
+#include "pellucid/print_options.h"
 #include "pellucid/tensor.h"

@@ -4,6 +4,7 @@ import builtins
 
 from . import _C
 from ._tensor import Tensor, nonzero, split, unique, unique_consecutive  # noqa: F401 (functions and methods alike)
+from ._printing import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from ._types import check_device
 
 _F = _C.functions
@@ -248,12 +249,6 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 def are_deterministic_algorithms_enabled():
     """True: results never depend on threads here."""
     return True
-
-
-def set_printoptions(precision=None, **_):
-    """Refuses what differs from the one format that there is."""
-    if precision not in (None, 4):
-        raise NotImplementedError("set_printoptions: tensors are printed with PyTorch's default format alone.")
 
 
 def set_float32_matmul_precision(precision):

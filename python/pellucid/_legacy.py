@@ -18,30 +18,37 @@ class _TensorOf(type):
 
 
 class FloatTensor(metaclass=_TensorOf):
+    """Tensors of float32."""
     dtype = _C.float32
 
 
 class DoubleTensor(metaclass=_TensorOf):
+    """Tensors of float64."""
     dtype = _C.float64
 
 
 class HalfTensor(metaclass=_TensorOf):
+    """Tensors of float16."""
     dtype = _C.float16
 
 
 class LongTensor(metaclass=_TensorOf):
+    """Tensors of int64."""
     dtype = _C.int64
 
 
 class IntTensor(metaclass=_TensorOf):
+    """Tensors of int32."""
     dtype = _C.int32
 
 
 class ByteTensor(metaclass=_TensorOf):
+    """Tensors of uint8."""
     dtype = _C.uint8
 
 
 class BoolTensor(metaclass=_TensorOf):
+    """Tensors of bool."""
     dtype = _C.bool
 
 

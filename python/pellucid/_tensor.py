@@ -272,14 +272,9 @@ def apply_(self, function):
 
 
 def _repr_html_(self):
-    """For notebooks: the values as a table (one or two dims, up to 20 by 20), and the facts."""
-    from html import escape
-    facts = f"<code>{escape(str(tuple(self.shape)))} {escape(str(self.dtype))}</code>"
-    if self.ndim not in (1, 2) or max(self.shape, default=0) > 20 or self.numel() == 0:
-        return f"{facts}<pre>{escape(repr(self))}</pre>"
-    rows = self.detach().tolist() if self.ndim == 2 else [self.detach().tolist()]
-    cell = lambda v: f"<td>{v:.4g}</td>" if isinstance(v, float) else f"<td>{v}</td>"
-    return facts + "<table>" + "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows) + "</table>"
+    """For notebooks: the values as a table, and the facts."""
+    from ._printing import tensor_html
+    return tensor_html(self)
 
 
 def _dtype(name):

@@ -50,6 +50,8 @@ def check_device(where):
 
 
 class layout:
+    """How a tensor's elements lie in memory: strided."""
+
     def __repr__(self):
         return "torch.strided"
 
@@ -67,7 +69,17 @@ _INTS = {"uint8": (8, 0, 255), "int8": (8, -2**7, 2**7 - 1), "int16": (16, -2**1
          "int32": (32, -2**31, 2**31 - 1), "int64": (64, -2**63, 2**63 - 1)}
 
 
-class finfo:
+class _Limits:
+    """Equal for one dtype."""
+
+    def __eq__(self, other):
+        return type(other) is type(self) and other.dtype == self.dtype
+
+    def __hash__(self):
+        return hash((type(self), self.dtype))
+
+
+class finfo(_Limits):
     """The limits of a floating dtype."""
 
     def __init__(self, type=None):
@@ -78,11 +90,11 @@ class finfo:
         self.min, self.smallest_normal = -self.max, self.tiny
 
     def __repr__(self):
-        return (f"finfo(resolution={self.resolution}, min={self.min}, max={self.max}, eps={self.eps}, "
-                f"smallest_normal={self.tiny}, tiny={self.tiny}, dtype={self.dtype})")
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.tiny:g}, tiny={self.tiny:g}, dtype={self.dtype})")
 
 
-class iinfo:
+class iinfo(_Limits):
     """The limits of an integer dtype."""
 
     def __init__(self, type):

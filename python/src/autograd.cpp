@@ -2,7 +2,9 @@
 #include "pellucid/autograd.h"
 
 #include "caster.h"
+#include "collect.h"
 #include "graph_objects.h"
+#include "hooks.h"
 #include "pellucid/ops.h"
 #include "register.h"
 
@@ -35,50 +37,18 @@ nb::object saved_attribute(const PyNode& n, const std::string& name) {
       fmt::format("'{}' object has no attribute '{}'", n.node->name(), name).c_str());
 }
 
-// Calls a Python function from the engine, which runs without the GIL.
-Tensor call_hook(const nb::object& hook, const Tensor& grad) {
-  const nb::gil_scoped_acquire gil;
-  return nb::cast<Tensor>(hook(grad));
-}
-
-// A Python object that C++ may copy and drop without the GIL.
-std::shared_ptr<nb::object> shared(nb::object o) {
-  return {new nb::object(std::move(o)), [](nb::object* p) {
-            if (!Py_IsInitialized()) return;
-            const nb::gil_scoped_acquire gil;
-            delete p;
-          }};
-}
-
-variable_list tensors_of(const nb::object& o) {
-  const nb::gil_scoped_acquire gil;
-  variable_list out;
-  if (o.is_none()) return out;
-  if (is_tensor(o.ptr())) return {tensor_of(o.ptr())};
-  for (nb::handle item : o) out.push_back(nb::cast<Tensor>(item));
-  return out;
-}
-
 uint64_t node_hook(const PyNode& n, nb::object hook) {
-  return n.node->add_post_hook(
-      [hook = shared(std::move(hook))](const variable_list& in, const variable_list& out) {
-        const nb::gil_scoped_acquire gil;
-        nb::object result = (*hook)(nb::tuple(nb::cast(in)), nb::tuple(nb::cast(out)));
-        return result.is_none() ? in : tensors_of(result);
-      });
+  return n.node->add_post_hook(NodePostHook{shared(std::move(hook))});
 }
 
 uint64_t node_prehook(const PyNode& n, nb::object hook) {
-  return n.node->add_pre_hook([hook = shared(std::move(hook))](const variable_list& out) {
-    const nb::gil_scoped_acquire gil;
-    nb::object result = (*hook)(nb::tuple(nb::cast(out)));
-    return result.is_none() ? out : tensors_of(result);
-  });
+  return n.node->add_pre_hook(NodePreHook{shared(std::move(hook))});
 }
 
-unsigned tensor_hook(const Tensor& t, nb::object hook) {
-  return t.register_hook(std::function<Tensor(Tensor)>(
-      [hook = shared(std::move(hook))](Tensor g) { return call_hook(*hook, g); }));
+unsigned tensor_hook(nb::handle tensor, nb::object hook) {
+  track(tensor.ptr());
+  return tensor_of(tensor.ptr())
+      .register_hook(std::function<Tensor(Tensor)>(TensorHook{shared(std::move(hook))}));
 }
 
 // Post-accumulate hooks run on the accumulator, after the gradient was added. A leaf does not own
@@ -89,12 +59,7 @@ nb::tuple accumulate_hook(const Tensor& t, nb::object hook) {
       edge.function && edge.function->is_accumulate(), AutogradError,
       "register_post_accumulate_grad_hook: only a leaf that requires a gradient has one.");
   const Node* node = edge.function.get();
-  const uint64_t id = edge.function->add_post_hook(
-      [hook = shared(std::move(hook)), node](const variable_list& in, const variable_list&) {
-        const nb::gil_scoped_acquire gil;
-        (*hook)(nb::cast(node->variable()));
-        return in;
-      });
+  const uint64_t id = edge.function->add_post_hook(AccumulateHook{{shared(std::move(hook))}, node});
   return nb::make_tuple(node_object(edge.function), id);
 }
 
@@ -151,6 +116,16 @@ SavedScope* open_saved_scope(nb::object pack, nb::object unpack) {
       })};
 }
 
+int node_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return nb::inst_ready(self) ? visit_node(nb::inst_ptr<PyNode>(self)->node, visit, arg) : 0;
+}
+
+int node_clear(PyObject* self) {
+  clear_node(nb::inst_ptr<PyNode>(self)->node);
+  return 0;
+}
+
 void set_inference(bool on, std::vector<std::unique_ptr<autograd::InferenceMode>>& scopes) {
   if (on)
     scopes.push_back(std::make_unique<autograd::InferenceMode>(true));
@@ -165,11 +140,61 @@ PyObject* wrap_node(const NodeRef& node) {
   return nb::cast(PyNode{node}).release().ptr();
 }
 
+std::shared_ptr<nb::object> shared(nb::object o) {
+  return {new nb::object(std::move(o)), [](nb::object* p) {
+            if (!Py_IsInitialized()) return;
+            const nb::gil_scoped_acquire gil;
+            delete p;
+          }};
+}
+
+variable_list tensors_of(const nb::object& o) {
+  const nb::gil_scoped_acquire gil;
+  variable_list out;
+  if (o.is_none()) return out;
+  if (is_tensor(o.ptr())) return {tensor_of(o.ptr())};
+  for (nb::handle item : o) out.push_back(nb::cast<Tensor>(item));
+  return out;
+}
+
+// The engine runs without the GIL.
+Tensor TensorHook::operator()(Tensor grad) const {
+  const nb::gil_scoped_acquire gil;
+  return nb::cast<Tensor>((*function)(grad));
+}
+
+variable_list NodePreHook::operator()(const variable_list& grads) const {
+  const nb::gil_scoped_acquire gil;
+  nb::object result = (*function)(nb::tuple(nb::cast(grads)));
+  return result.is_none() ? grads : tensors_of(result);
+}
+
+variable_list NodePostHook::operator()(const variable_list& inputs,
+                                       const variable_list& outputs) const {
+  const nb::gil_scoped_acquire gil;
+  nb::object result = (*function)(nb::tuple(nb::cast(inputs)), nb::tuple(nb::cast(outputs)));
+  return result.is_none() ? inputs : tensors_of(result);
+}
+
+variable_list AccumulateHook::operator()(const variable_list& inputs, const variable_list&) const {
+  const nb::gil_scoped_acquire gil;
+  (*function)(nb::cast(node->variable()));
+  return inputs;
+}
+
 void register_autograd(nb::module_& m) {
-  nb::class_<PyNode>(m, "Node", "A step of backward.")
+  static PyType_Slot node_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+                                     {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+                                     {0, nullptr}};
+  nb::class_<PyNode>(m, "Node", nb::type_slots(node_slots), "A step of backward.")
       .def("name", [](const PyNode& n) { return n.node->name(); })
       .def_prop_ro("next_functions", next_functions)
-      .def_prop_ro("variable", [](const PyNode& n) { return n.node->variable(); })
+      .def_prop_ro("variable",
+                   [](const PyNode& n) {
+                     if (!n.node->is_accumulate())
+                       throw nb::attribute_error("only a leaf's AccumulateGrad has a variable");
+                     return n.node->variable();
+                   })
       .def_prop_ro("saved_tensors",
                    [](const PyNode& n) {
                      nb::list out;

@@ -2,6 +2,7 @@
 #include "from_data.h"
 
 #include "arguments.h"
+#include "ops/number_range.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 #include "tensor_object.h"
@@ -97,18 +98,21 @@ void measure(PyObject* o, size_t depth, bool first, Facts& facts) {
 
 Scalar leaf_value(PyObject* o) { return is_tensor(o) ? tensor_of(o).item() : to_scalar(o); }
 
-template <class T> T* fill(PyObject* o, T* to) {
+// `dtype` is what the values will be converted to; T is wide enough for all of its kind.
+template <class T> T* fill(PyObject* o, DType dtype, T* to) {
   if (is_tensor(o) && tensor_of(o).dim() > 0) {
     const Tensor t = tensor_of(o).to(DTypeOf<T>::value).contiguous();
     const T* from = t.const_data_ptr<T>();
     return std::copy(from, from + t.numel(), to);
   }
   if (!is_sequence(o)) {
-    *to = leaf_value(o).to<T>();
+    const Scalar value = leaf_value(o);
+    check_fits("tensor", value, dtype);
+    *to = value.to<T>();
     return to + 1;
   }
   const Items items(o);
-  for (Py_ssize_t i = 0; i < items.size(); ++i) to = fill(items[i], to);
+  for (Py_ssize_t i = 0; i < items.size(); ++i) to = fill(items[i], dtype, to);
   return to;
 }
 
@@ -124,13 +128,13 @@ Tensor from_sequences(PyObject* data, std::optional<DType> asked) {
   const Tensor t = empty(facts.sizes.ref(), raw);
   if (t.numel() > 0) {
     if (raw == kFloat32)
-      fill(data, t.raw<float>());
+      fill(data, dtype, t.raw<float>());
     else if (raw == kFloat64)
-      fill(data, t.raw<double>());
+      fill(data, dtype, t.raw<double>());
     else if (raw == kInt64)
-      fill(data, t.raw<int64_t>());
+      fill(data, dtype, t.raw<int64_t>());
     else
-      fill(data, t.raw<bool>());
+      fill(data, dtype, t.raw<bool>());
   }
   return t.to(dtype);
 }

@@ -1,6 +1,7 @@
 // autograd.Function in Python: forward and backward are Python functions, the node is the library's
 // CustomNode. The context that both see is a Python object; it knows its node without owning it.
 #include "caster.h"
+#include "collect.h"
 #include "graph_objects.h"
 #include "pellucid/autograd.h"
 #include "register.h"
@@ -109,11 +110,19 @@ nb::object apply(nb::object function, nb::object context, nb::args args) {
     nb::handle original = items[i];
     const bool same = !outputs[i].defined() || outputs[i].is_same(tensor_of(original.ptr()));
     wrapped.append(same ? nb::borrow(original) : nb::steal(wrap(outputs[i])));
+    if (is_tensor(wrapped[i].ptr())) track(wrapped[i].ptr());  // its node holds the context
   }
   return single ? nb::object(wrapped[0]) : nb::object(nb::tuple(wrapped));
 }
 
 }  // namespace
+
+PyObject* context_of(const autograd::Node& node) {
+  const auto* custom = dynamic_cast<const CustomNode*>(&node);
+  const auto* side =
+      custom ? std::any_cast<std::shared_ptr<PythonSide>>(&custom->context.saved_object) : nullptr;
+  return side && side->use_count() == 1 ? (*side)->context : nullptr;
+}
 
 void register_function(nb::module_& m) {
   nb::class_<ContextLink>(m, "_FunctionContext", nb::dynamic_attr())

@@ -232,6 +232,14 @@ PyObject* op_schemas(PyObject* self, void*) {
   return list;
 }
 
+// Of the first overload; the docstring has all.
+PyObject* op_signature(PyObject* self, void*) {
+  return guarded([&] {
+    const OpFunction& f = *as_op(self);
+    return make_signature(*(*f.overloads)[0].signature, f.method);
+  });
+}
+
 PyObject* op_reduce(PyObject* self, PyObject*) {
   if (!as_op(self)->method) return Py_NewRef(as_op(self)->name);
   PyObject* builtins = PyImport_ImportModule("builtins");
@@ -244,6 +252,7 @@ PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                            {"__qualname__", op_qualname, nullptr, nullptr, nullptr},
                            {"__module__", op_module, nullptr, nullptr, nullptr},
                            {"__doc__", op_doc, nullptr, nullptr, nullptr},
+                           {"__signature__", op_signature, nullptr, nullptr, nullptr},
                            {"schemas", op_schemas, nullptr, nullptr, nullptr},
                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr},

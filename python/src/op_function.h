@@ -7,6 +7,10 @@
 
 namespace pellucid::python {
 
+struct Signature;
+/// An inspect.Signature of one overload.
+PyObject* make_signature(const Signature& s, bool method);
+
 /// Puts a function for every record into `functions` (a dict by name), and methods into the Tensor
 /// type; throws PythonErrorSet.
 void bind_records(PyObject* module, PyObject* functions);

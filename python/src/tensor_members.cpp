@@ -1,6 +1,7 @@
 // Facts, data and gradient of a Tensor as Python attributes and methods. What needs no speed is in
 // python/pellucid/_tensor.py.
 #include "arguments.h"
+#include "collect.h"
 #include "dlpack.h"
 #include "from_data.h"
 #include "graph_objects.h"
@@ -69,6 +70,7 @@ int set_grad(PyObject* s, PyObject* value, void*) {
   });
 }
 PyObject* get_grad_fn(PyObject* s, void*) {
+  track(s);  // hooks of the node may come to hold this tensor
   return get(s, [](const Tensor& t) { return wrap_node(t.grad_fn()); });
 }
 PyObject* get_data(PyObject* s, void*) {
@@ -109,6 +111,11 @@ int set_name(PyObject* s, PyObject* value, void*) {
     tensor_of(s).set_name(text);
     return 0;
   });
+}
+
+PyObject* get_dict(PyObject* s, void* context) {
+  track(s);
+  return PyObject_GenericGetDict(s, context);
 }
 
 PyObject* item(PyObject* s, PyObject*) {
@@ -241,7 +248,7 @@ PyGetSetDef tensor_getset[] = {
     {"output_nr", get_output_nr, nullptr, "Which result of grad_fn it is.", nullptr},
     {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad() was called.", nullptr},
     {"name", get_name, set_name, "The name that graph pictures show.", nullptr},
-    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"__dict__", get_dict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 PyMethodDef tensor_methods[] = {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "arguments.h"
+#include "collect.h"
 #include "from_data.h"
 #include "pellucid/ops.h"
 
@@ -30,6 +31,7 @@ std::unordered_map<const detail::TensorImpl*, PyObject*>& known() {
 
 void tensor_dealloc(PyObject* self) {
   auto* o = reinterpret_cast<TensorObject*>(self);
+  PyObject_GC_UnTrack(self);
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
   if (o->registered) known().erase(o->tensor.impl_ref().get());
   Py_CLEAR(o->dict);
@@ -85,6 +87,13 @@ PyObject* tensor_repr(PyObject* self) {
     const std::string text = t.toString();
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
+}
+
+// The first attribute makes the tensor one that may be part of a cycle.
+int tensor_setattr(PyObject* self, PyObject* name, PyObject* value) {
+  const int result = PyObject_GenericSetAttr(self, name, value);
+  if (reinterpret_cast<TensorObject*>(self)->dict) track(self);
+  return result;
 }
 
 Py_hash_t tensor_hash(PyObject* self) {
@@ -189,9 +198,8 @@ PyObject* wrap_as(PyTypeObject* type, Tensor t) {
 }
 
 PyObject* wrap(Tensor t) {
-  auto* o = static_cast<TensorObject*>(PyObject_Malloc(sizeof(TensorObject)));
-  if (!o) return PyErr_NoMemory();
-  PyObject_Init(reinterpret_cast<PyObject*>(o), tensor_type);
+  auto* o = PyObject_GC_New(TensorObject, tensor_type);  // tracked when it may hold objects
+  if (!o) return nullptr;
   new (&o->tensor) Tensor(std::move(t));
   o->dict = nullptr;
   o->weakrefs = nullptr;
@@ -238,6 +246,9 @@ void create_types(PyObject* module) {
       {Py_tp_dealloc, slot(tensor_dealloc)},
       {Py_tp_repr, slot(tensor_repr)},
       {Py_tp_hash, slot(tensor_hash)},
+      {Py_tp_setattro, slot(tensor_setattr)},
+      {Py_tp_traverse, slot(tensor_traverse)},
+      {Py_tp_clear, slot(tensor_clear)},
       {Py_tp_richcompare, slot(tensor_richcompare)},
       {Py_tp_members, tensor_members},
       {Py_tp_getset, tensor_getset},
@@ -247,15 +258,17 @@ void create_types(PyObject* module) {
       {Py_mp_ass_subscript, slot(tensor_setitem)},
       {Py_bf_getbuffer, slot(tensor_getbuffer)},
       {Py_bf_releasebuffer, slot(tensor_releasebuffer)}};
-  size_t count = 14;
+  size_t count = 17;
   add_number_slots(slots, count);
   slots[count] = {0, nullptr};
   tensor_type = make_type(module, "Tensor",
                           {"pellucid.Tensor", sizeof(TensorObject), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots});
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots});
 
-  PyType_Slot dtype_slots[] = {
-      {Py_tp_repr, slot(dtype_repr)}, {Py_tp_getset, dtype_getset}, {0, nullptr}};
+  PyType_Slot dtype_slots[] = {{Py_tp_doc, const_cast<char*>("The type of a tensor's elements.")},
+                               {Py_tp_repr, slot(dtype_repr)},
+                               {Py_tp_getset, dtype_getset},
+                               {0, nullptr}};
   dtype_type = make_type(module, "dtype",
                          {"pellucid.dtype", sizeof(DTypeObject), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots});
@@ -265,7 +278,10 @@ void create_types(PyObject* module) {
                               dtype_objects[i]) < 0)
       throw PythonErrorSet();
 
-  PyType_Slot format_slots[] = {{Py_tp_repr, slot(format_repr)}, {0, nullptr}};
+  PyType_Slot format_slots[] = {
+      {Py_tp_doc, const_cast<char*>("The order of a tensor's elements in memory.")},
+      {Py_tp_repr, slot(format_repr)},
+      {0, nullptr}};
   format_type = make_type(module, "memory_format",
                           {"pellucid.memory_format", sizeof(FormatObject), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots});
@@ -273,10 +289,12 @@ void create_types(PyObject* module) {
   static constexpr const char* names[] = {"contiguous_format", "preserve_format", "channels_last"};
   for (int i = 0; i < 3; ++i) PyModule_AddObjectRef(module, names[i], format_objects[i]);
 
-  PyType_Slot size_slots[] = {{Py_tp_repr, slot(size_repr)},
-                              {Py_tp_methods, size_methods},
-                              {Py_mp_subscript, slot(size_subscript)},
-                              {0, nullptr}};
+  PyType_Slot size_slots[] = {
+      {Py_tp_doc, const_cast<char*>("The sizes of a tensor: a tuple of ints.")},
+      {Py_tp_repr, slot(size_repr)},
+      {Py_tp_methods, size_methods},
+      {Py_mp_subscript, slot(size_subscript)},
+      {0, nullptr}};
   PyObject* bases = PyTuple_Pack(1, &PyTuple_Type);
   size_type = make_type(
       module, "Size", {"pellucid.Size", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, size_slots},

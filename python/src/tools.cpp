@@ -12,6 +12,7 @@
 #include "pellucid/nn/utils.h"
 #include "pellucid/ops.h"
 #include "pellucid/parallel.h"
+#include "pellucid/print_options.h"
 #include "register.h"
 
 namespace pellucid::python {
@@ -123,6 +124,18 @@ void register_tools(nb::module_& m) {
   m.def("_allclose", [](const Tensor& a, const Tensor& b, double rtol, double atol,
                         bool equal_nan) { return a.allclose(b, rtol, atol, equal_nan); });
   m.def("_is_set_to", [](const Tensor& a, const Tensor& b) { return a.is_same(b); });
+
+  m.def(
+      "_set_print_options",
+      [](int precision, int64_t threshold, int64_t edgeitems, int64_t linewidth,
+         std::optional<bool> sci_mode) {
+        set_print_options({precision, threshold, edgeitems, linewidth, sci_mode});
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  m.def("_print_options", [] {
+    const PrintOptions o = get_print_options();
+    return std::make_tuple(o.precision, o.threshold, o.edgeitems, o.linewidth, o.sci_mode);
+  });
 
   register_files(m);
   m.def("memory_stats", memory_stats_dict);

@@ -43,10 +43,15 @@ void OwnedAttrs::assign(Attrs attrs) {
 
 Tensors no_gradient(const Vjp&) { return {}; }
 
-// What a Vjp reads from its node; tensors that had to be rebuilt are kept here while it runs.
+// What a Vjp reads from its node. Tensors that had to be rebuilt are kept here while it runs, so
+// that a formula may name one twice: unpacking may mean to compute a checkpointed part again.
 struct Vjp::Source {
+  struct Unpacked {
+    const autograd::SavedVariable* saved = nullptr;
+    Tensor tensor;
+  };
   tape::OpNode& node;
-  mutable detail::InlineVec<Tensor, 32> unpacked;  // references stay valid while the vjp runs
+  mutable detail::InlineVec<Unpacked, 32> unpacked;  // references stay valid while the vjp runs
 
   const Tensor& read(const autograd::SavedVariable& saved, uint32_t nr) const {
     const std::string_view name = info_of(node.op_).name;
@@ -54,8 +59,10 @@ struct Vjp::Source {
       saved.check_version(name);
       return saved.peek();
     }
+    for (const Unpacked& u : unpacked)
+      if (u.saved == &saved) return u.tensor;
     PELLUCID_ASSERT(unpacked.size() < 32);
-    return unpacked.emplace_back(saved.unpack(node, name, nr));
+    return unpacked.emplace_back(Unpacked{&saved, saved.unpack(node, name, nr)}).tensor;
   }
 };
 
@@ -277,7 +284,7 @@ void check_in_place(const Tensor& self, std::string_view op_name, bool recording
       "{}_: a tensor made in inference mode cannot be changed in a recorded computation; clone it.",
       op_name);
   for (size_t d = 0; d < impl.sizes.size(); ++d)
-    PELLUCID_CHECK(impl.strides[d] != 0 || impl.sizes[d] <= 1, ValueError,
+    PELLUCID_CHECK(impl.strides[d] != 0 || impl.sizes[d] <= 1 || self.numel() == 0, ValueError,
                    "{}_: several elements of the written tensor share one memory location (sizes "
                    "{}, strides {}). "
                    "Clone it first.",

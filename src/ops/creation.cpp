@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "ops/common.h"
+#include "ops/number_range.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -389,7 +390,11 @@ extern constinit const OpDef scalar_tensor_op = {
     .kind = OpKind::Creation,
     .infer = [](Call& c) { c.make_output({}, c.dtype_if(1).value_or(get_default_dtype())); },
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); }); },
+    .kernel =
+        [](Call& c) {
+          check_fits("scalar_tensor", c.scalar(0), c.out().dtype());
+          fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); });
+        },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

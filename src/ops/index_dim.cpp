@@ -3,6 +3,7 @@
 #include "kernels/copy.h"
 #include "kernels/index.h"
 #include "ops/index.h"
+#include "ops/number_range.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -117,6 +118,7 @@ void run_index_copy(Call& c) {
 
 void run_index_fill(Call& c) {
   const Tensor index = checked_index(c, c.in(1), along(c, c.in(0)).size, true);
+  check_fits(c.name(), c.in(2).item(), c.out().dtype());
   start_from_self(c);
   if (c.out().numel() == 0 || index.numel() == 0) return;
   visit(c.out().dtype(), [&](auto v) {

@@ -25,15 +25,21 @@ namespace {
 // A bool in an index is a mask of one element over a new dim.
 Tensor mask_of(bool value) { return full({1}, value, kBool); }
 
+// How many dims an index tensor takes: a mask its own.
+int64_t dims_of(const Tensor& t) { return t.dtype() == kBool || t.dtype() == kUInt8 ? t.dim() : 1; }
+
 /// What is left of an index after the views were taken.
 struct Sliced {
   Tensor view;
-  Tensors indices;  ///< by dim of the view; undefined where a dim is taken whole
+  Tensors indices;      ///< what the op takes: one for each dim of the view, a mask for several;
+                        ///< undefined where a dim is taken whole
+  int64_t covered = 0;  ///< dims of the view that `indices` speak of
   bool advanced = false;
 
   void record(int64_t dim, Tensor index) {
-    if (indices.size() <= static_cast<size_t>(dim)) indices.resize(static_cast<size_t>(dim) + 1);
-    indices[static_cast<size_t>(dim)] = std::move(index);
+    indices.resize(indices.size() + static_cast<size_t>(dim - covered));
+    covered = dim + dims_of(index);
+    indices.push_back(std::move(index));
     advanced = true;
   }
 };
@@ -41,9 +47,7 @@ struct Sliced {
 // How many dims of the indexed tensor an entry takes.
 int64_t dims_taken(const TensorIndex& i) {
   if (i.is_none() || i.is_ellipsis() || i.is_boolean()) return 0;
-  if (!i.is_tensor()) return 1;
-  const Tensor& t = i.tensor();
-  return t.dtype() == kBool || t.dtype() == kUInt8 ? t.dim() : 1;
+  return i.is_tensor() ? dims_of(i.tensor()) : 1;
 }
 
 // Whether a tensor stands for an integer.
@@ -57,7 +61,7 @@ Sliced apply_slicing(const Tensor& self, ArrayRef<TensorIndex> entries) {
   PELLUCID_CHECK(taken <= self.dim(), IndexError,
                  "index: too many indices: {} for a tensor of {} dimensions (sizes {}).", taken,
                  self.dim(), self.sizes());
-  Sliced s{self, {}, false};
+  Sliced s{self};
   int64_t dim = 0;
   for (const TensorIndex& i : entries) {
     switch (i.type()) {

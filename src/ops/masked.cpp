@@ -7,6 +7,7 @@
 #include "kernels/sort.h"
 #include "ops/formula.h"
 #include "ops/index.h"
+#include "ops/number_range.h"
 
 namespace pellucid {
 
@@ -45,6 +46,7 @@ void run_masked_fill(Call& c) {
              computed, computed, inputs, 1, true);
   };
   if (is_floating(dtype) || c.in(2).dtype() == dtype) return run(c);
+  check_fits(c.name(), c.in(2).item(), dtype);
   // The value becomes what self holds first: 0.5 is True in a bool tensor, not the int32 0 of the
   // loop.
   const Tensor value = c.in(2).detach().to(dtype);
@@ -329,6 +331,7 @@ extern constinit const OpDef masked_fill_op = {
           s.error({sample_randn({3}), sample_randn({3}).gt(0), sample_randn({3})},
                   "value must be a number or a tensor without dimensions");
           s.error({sample_randn({3}), sample_randn({2}).gt(0), 0}, "do not broadcast");
+          s.error({sample_ints({3}, 0, 9), sample_randn({3}).gt(0), 1e300}, "does not fit int64");
           s.large([] { return Values{randn({4096, 1024}), randn({4096, 1024}).gt(0), 0.0}; });
         },
     .any_layout = true,

@@ -4,6 +4,7 @@
 
 #include "kernels/copy.h"
 #include "ops/common.h"
+#include "ops/number_range.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
@@ -27,6 +28,11 @@ void fill_with(const Tensor& t, const Scalar& value) {
     const T x = value.to<T>();
     kernels::fill_strided(t.sizes(), t.raw_data(), t.dtype(), t.raw_strides().data(), &x);
   });
+}
+
+void fill_checked(Call& c, const Scalar& value) {
+  check_fits(c.name(), value, c.out().dtype());
+  fill_with(c.out(), value);
 }
 
 // Strides of a copy of `self` in the asked memory format; "preserve" keeps a dense order.
@@ -196,7 +202,7 @@ extern constinit const OpDef full_op = {
     .kind = OpKind::Creation,
     .infer = [](Call& c) { c.make_output(c.ints(0), dtype_of_fill(c.scalar(1), c.dtype_if(2))); },
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_with(c.out(), c.scalar(1)); },
+    .kernel = [](Call& c) { fill_checked(c, c.scalar(1)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -204,6 +210,7 @@ extern constinit const OpDef full_op = {
           s.add({Value::ints({2}), 7});
           s.add({Value::ints({2}), true});
           s.error({Value::ints({-2}), 1}, "sizes must not be negative");
+          s.error({Value::ints({2}), 300}, "the value 300 does not fit uint8", {{"dtype", kUInt8}});
         }};
 
 extern constinit const OpDef empty_like_op = {
@@ -261,7 +268,7 @@ extern constinit const OpDef full_like_op = {
     .kind = OpKind::Creation,
     .infer = infer_full_like,
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_with(c.out(), c.scalar(0)); },
+    .kernel = [](Call& c) { fill_checked(c, c.scalar(0)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -356,7 +363,7 @@ extern constinit const OpDef fill_op = {
     .kind = OpKind::Index,
     .infer = infer_fill,
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_with(c.out(), c.in(1).item()); },
+    .kernel = [](Call& c) { fill_checked(c, c.in(1).item()); },
     .vjp = [](const Vjp& v) -> Tensors {
       return {Tensor(), v.needs(1) ? v.grad.sum() : Tensor()};
     },
@@ -366,6 +373,7 @@ extern constinit const OpDef fill_op = {
           s.add({sample_randn({2, 3}), sample_randn({})});
           s.error({sample_randn({2, 3}), sample_randn({3})},
                   "must be a number or a 0-dimensional tensor");
+          s.error({sample_ints({2}, 0, 9), 1e300}, "does not fit int64");
         },
     .writes_self = true};
 

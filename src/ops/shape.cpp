@@ -402,11 +402,12 @@ extern constinit const OpDef unflatten_op = {
 
 extern constinit const OpDef ravel_op = {
     .schema = "ravel(Tensor self) -> Tensor",
-    .doc = "All elements in one dim; a view where the strides allow it.",
-    .compose = [](const Call& c) -> Tensors { return {c.in(0).reshape({-1})}; },
+    .doc = "All elements in one dim, contiguous; a view where they are so already.",
+    .compose = [](const Call& c) -> Tensors { return {c.in(0).contiguous().reshape({-1})}; },
     .samples =
         [](Samples& s) {
           s.add({sample_randn({2, 3})});
+          s.add({sample_randn({4}).expand({3, 4})});
         },
 };
 

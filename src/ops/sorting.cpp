@@ -264,7 +264,12 @@ extern constinit const OpDef median_op = {
     .schema = "median(Tensor self) -> Tensor",
     .doc = "The lower median of all elements; NaN if there is one among them or there are none.",
     .compose = [](const Call& c) -> Tensors {
-      if (c.in(0).numel() == 0) return {full({}, std::nan(""), c.in(0).dtype())};
+      if (c.in(0).numel() == 0) {
+        PELLUCID_CHECK(is_floating(c.in(0).dtype()), ValueError,
+                       "median: a {} tensor without elements has no median (sizes {}).",
+                       c.in(0).dtype(), c.in(0).sizes());
+        return {full({}, std::nan(""), c.in(0).dtype())};
+      }
       return {std::get<0>(c.in(0).reshape({-1}).median(0))};
     },
     .samples =

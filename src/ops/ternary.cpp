@@ -1,6 +1,7 @@
 // Ops of three inputs: where, clamp, lerp, addcmul, addcdiv.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
+#include "ops/number_range.h"
 
 namespace pellucid {
 namespace {
@@ -27,6 +28,8 @@ void infer_where(Call& c) {
 void run_where(Call& c) {
   static constexpr size_t inputs[] = {0, 1, 2};
   const DType promoted = result_type(c.inputs().subspan(1)), computed = compute_type(promoted);
+  for (const size_t i : {1, 2})
+    if (c.in(i).impl().wrapped_number) check_fits("where", c.in(i).item(), promoted);
   const Where f;
   run_loop(c, kernels::pointwise_loops<Where, kernels::SelectKind<3>, kernels::AllTypes>(), &f,
            computed, computed, inputs, 1, true, promoted);
@@ -281,6 +284,8 @@ extern constinit const OpDef where_op = {
           s.add({sample_randn({0}).gt(0), sample_randn({0}), sample_randn({2, 1})});
           s.error({sample_randn({2}), sample_randn({2}), sample_randn({2})},
                   "must be a bool tensor");
+          s.error({sample_randn({2}).gt(0), sample_ints({2}, 0, 9).to(kInt8), 300},
+                  "does not fit int8");
           s.error({sample_randn({2}).gt(0), sample_randn({3}), sample_randn({2})},
                   "do not broadcast");
           s.large([] {

@@ -1,12 +1,13 @@
-// Tensors as text, character for character as PyTorch's repr: precision 4, lines of 80, three items
-// at each edge of tensors of more than 1000 elements. It reads the values where they are; no op
-// runs.
+// Tensors as text, character for character as PyTorch's repr under the same PrintOptions. It reads
+// the values where they are; no op runs.
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <mutex>
 #include <sstream>
 
 #include "pellucid/autograd.h"
+#include "pellucid/print_options.h"
 #include "pellucid/tensor.h"
 #include "tensor/phantom.h"
 
@@ -14,12 +15,17 @@ namespace pellucid {
 
 namespace {
 
-constexpr int64_t kThreshold = 1000, kEdgeItems = 3, kLineWidth = 80;
+std::mutex options_lock;
+PrintOptions current_options;
 
 /// How one number is written, chosen from all numbers that will be.
 class Formatter {
  public:
-  explicit Formatter(DType dtype) : floating_(is_floating(dtype)), boolean_(dtype == kBool) {}
+  Formatter(DType dtype, const PrintOptions& options)
+      : floating_(is_floating(dtype)),
+        boolean_(dtype == kBool),
+        precision_(options.precision),
+        asked_(options.sci_mode) {}
 
   /// Looks at a number that will be written.
   void see(const Scalar& value) {
@@ -33,15 +39,16 @@ class Formatter {
     whole_ = whole_ && v == std::ceil(v);
     least_ = std::min(least_, std::abs(v));
     greatest_ = std::max(greatest_, std::abs(v));
-    widths_[0] = std::max(widths_[0], fmt::formatted_size("{:.4e}", v));
+    widths_[0] = std::max(widths_[0], fmt::formatted_size("{:.{}e}", v, precision_));
     widths_[1] = std::max(widths_[1], fmt::formatted_size("{:.0f}", v) + 1);  // and a point
-    widths_[2] = std::max(widths_[2], fmt::formatted_size("{:.4f}", v));
+    widths_[2] = std::max(widths_[2], fmt::formatted_size("{:.{}f}", v, precision_));
   }
 
   /// Decides between 1., 1.0000 and 1.0000e+00.
   void choose() {
     if (!any_) return;
-    scientific_ = greatest_ / least_ > 1000.0 || greatest_ > 1.0e8 || least_ < 1.0e-4;
+    scientific_ =
+        asked_.value_or(greatest_ / least_ > 1000.0 || greatest_ > 1.0e8 || least_ < 1.0e-4);
     width_ = std::max(width_, widths_[scientific_ ? 0 : whole_ ? 1 : 2]);
   }
 
@@ -58,11 +65,14 @@ class Formatter {
   std::string number(double v) const {
     if (std::isnan(v)) return "nan";
     if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-    if (scientific_) return fmt::format("{:.4e}", v);
-    return whole_ ? fmt::format("{:.0f}.", v) : fmt::format("{:.4f}", v);
+    if (scientific_) return fmt::format("{:.{}e}", v, precision_);
+    return whole_ ? fmt::format("{:.0f}.", v) : fmt::format("{:.{}f}", v, precision_);
   }
 
-  bool floating_, boolean_, any_ = false, whole_ = true, scientific_ = false;
+  bool floating_, boolean_;
+  int precision_;
+  std::optional<bool> asked_;  // scientific or not, whatever the numbers
+  bool any_ = false, whole_ = true, scientific_ = false;
   double least_ = std::numeric_limits<double>::infinity(), greatest_ = 0;
   size_t width_ = 1;
   size_t widths_[3] = {0, 0, 0};  // scientific, whole, fixed
@@ -70,8 +80,11 @@ class Formatter {
 
 class Printer {
  public:
-  explicit Printer(const Tensor& t)
-      : impl_(t.impl()), summarize_(impl_.numel > kThreshold), formatter_(impl_.dtype) {}
+  Printer(const Tensor& t, const PrintOptions& options)
+      : impl_(t.impl()),
+        options_(options),
+        summarize_(impl_.numel > options.threshold),
+        formatter_(impl_.dtype, options) {}
 
   std::string contents(int64_t indent) {
     if (impl_.numel == 0) return "[]";
@@ -90,11 +103,12 @@ class Printer {
   // Calls f(i) for the indices of dim d that are written, and gap() where some are left out.
   template <class F, class Gap> void each(size_t d, F f, Gap gap) const {
     const int64_t n = impl_.sizes[d];
-    const bool short_form = summarize_ && n > 2 * kEdgeItems;
+    const bool short_form = summarize_ && n > 2 * options_.edgeitems;
     for (int64_t i = 0; i < n; ++i) {
-      if (short_form && i == kEdgeItems) {
+      if (short_form && i == options_.edgeitems) {
         gap();
-        i = n - kEdgeItems;
+        i = n - options_.edgeitems;
+        if (i == n) break;  // edges of nothing
       }
       f(i);
     }
@@ -125,7 +139,7 @@ class Printer {
   // The last dim, broken into lines of equal numbers of items.
   std::string line(size_t d, int64_t offset, int64_t indent) const {
     const int64_t per_line = std::max<int64_t>(
-        1, (kLineWidth - indent) / (static_cast<int64_t>(formatter_.width()) + 2));
+        1, (options_.linewidth - indent) / (static_cast<int64_t>(formatter_.width()) + 2));
     std::string text = "[";
     int64_t count = 0;
     const auto add = [&](const std::string& item) {
@@ -142,6 +156,7 @@ class Printer {
   }
 
   const detail::TensorImpl& impl_;
+  const PrintOptions& options_;
   bool summarize_;
   Formatter formatter_;
 };
@@ -177,14 +192,15 @@ std::vector<std::string> suffixes_of(const Tensor& t) {
 std::string Tensor::toString() const {
   if (!defined()) return "[ Tensor (undefined) ]";
   constexpr int64_t indent = 7;  // of "tensor("
+  const PrintOptions options = get_print_options();
   std::string text =
-      "tensor(" + (detail::has_values(impl()) ? Printer(*this).contents(indent) : "...");
+      "tensor(" + (detail::has_values(impl()) ? Printer(*this, options).contents(indent) : "...");
   // PyTorch counts two characters too many for the last line; so do we, or lines would break
   // elsewhere.
   const size_t newline = text.rfind('\n');
   size_t last_line = newline == std::string::npos ? text.size() + 2 : text.size() - newline + 1;
   for (const std::string& suffix : suffixes_of(*this)) {
-    if (last_line + suffix.size() + 2 > kLineWidth) {
+    if (static_cast<int64_t>(last_line + suffix.size() + 2) > options.linewidth) {
       text += ",\n" + std::string(indent, ' ') + suffix;
       last_line = indent + suffix.size();
     } else {
@@ -193,6 +209,24 @@ std::string Tensor::toString() const {
     }
   }
   return text + ")";
+}
+
+PrintOptions get_print_options() {
+  const std::lock_guard guard(options_lock);
+  return current_options;
+}
+
+void set_print_options(const PrintOptions& options) {
+  PELLUCID_CHECK(options.precision >= 0 && options.precision <= 64, ValueError,
+                 "set_print_options: the precision must be 0 to 64 digits, found {}.",
+                 options.precision);
+  PELLUCID_CHECK(
+      options.threshold >= 0 && options.edgeitems >= 0 && options.linewidth >= 0, ValueError,
+      "set_print_options: threshold, edgeitems and linewidth must not be negative, found "
+      "{}, {} and {}.",
+      options.threshold, options.edgeitems, options.linewidth);
+  const std::lock_guard guard(options_lock);
+  current_options = options;
 }
 
 void Tensor::print() const { std::cout << toString() << std::endl; }

@@ -322,6 +322,17 @@ TEST_CASE(
   CHECK(plain.first.abs().sum().item<double>() > 0);
 }
 
+TEST_CASE("a checkpointed function runs twice, however often a gradient reads what was saved") {
+  int runs = 0;
+  const Tensor w = randn({4, 4}).requires_grad_(), x = randn({4, 4}).requires_grad_();
+  const auto block = [&](const autograd::variable_list& in) {
+    ++runs;
+    return autograd::variable_list{gelu(matmul(in[0], w)) * tanh(in[0])};
+  };
+  autograd::checkpoint(block, {x})[0].square().sum().backward();
+  CHECK(runs == 2);
+}
+
 TEST_CASE("two threads may run backward at the same time, on shared leaves too") {
   const Tensor w = ones({100}, kFloat64).requires_grad_();
   const auto work = [&] {

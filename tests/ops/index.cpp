@@ -196,6 +196,16 @@ TEST_CASE("searchsorted: equals counting the smaller entries, for every length")
   }
 }
 
+TEST_CASE("index: a mask of several dims beside other indices takes those dims alone") {
+  const Tensor x = arange(12).reshape({2, 2, 3}), mask = tensor({{true, false}, {false, true}});
+  CHECK(equal(x.index({mask, tensor({2})}), tensor({2, 11})));
+  CHECK(equal(x.index({mask, Slice(1, None)}), tensor({{1, 2}, {10, 11}})));
+  CHECK(equal(x.transpose(0, 2).index({tensor({2, 0}), mask}), tensor({2, 9})));
+  const Tensor y = x.clone();
+  y.index_put_({mask, tensor({0})}, 7);
+  CHECK(equal(y.index({mask}), tensor({{7, 1, 2}, {7, 10, 11}})));
+}
+
 TEST_CASE(
     "index: masks large enough for several threads give what any other order of memory gives") {
   manual_seed(6);

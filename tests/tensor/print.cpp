@@ -279,3 +279,23 @@ TEST_CASE("print: the default dtype needs no suffix") {
   CHECK(text == "tensor([1.5000])");
   CHECK(single == "tensor([1.5000], dtype=torch.float32)");
 }
+
+TEST_CASE("print: options change all of it, and wrong ones are refused") {
+  struct Restore {
+    ~Restore() { set_print_options({}); }
+  } const restore;
+  const Tensor x = tensor({{1.5, -2.25}, {0.125, 8.0}});
+  set_print_options({.precision = 2});
+  CHECK(x.toString() == "tensor([[ 1.50, -2.25],\n        [ 0.12,  8.00]])");
+  set_print_options({.precision = 1, .sci_mode = true});
+  CHECK(tensor({1.0, 20.0}).toString() == "tensor([1.0e+00, 2.0e+01])");
+  set_print_options({.sci_mode = false});
+  CHECK(tensor({1.0, 2000.5}).toString() == "tensor([   1.0000, 2000.5000])");
+  set_print_options({.threshold = 4, .edgeitems = 1});
+  CHECK(arange(5).toString() == "tensor([0,  ..., 4])");
+  set_print_options({.linewidth = 14});
+  CHECK(arange(4).toString() == "tensor([0, 1,\n        2, 3])");
+  CHECK_THROWS_AS(set_print_options({.precision = -1}), ValueError);
+  CHECK_THROWS_AS(set_print_options({.linewidth = -1}), ValueError);
+  CHECK(get_print_options().linewidth == 14);
+}

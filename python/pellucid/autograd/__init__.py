@@ -1,7 +1,7 @@
 """torch.autograd: gradients of any order, custom functions, modes, checks."""
 from .. import _C
 from .._tensor import Tensor
-from . import forward_modes, function, graph  # noqa: F401
+from . import forward_modes, function, functional, graph  # noqa: F401
 from .forward_modes import (detect_anomaly, enable_grad, inference_mode, no_grad, set_detect_anomaly,  # noqa: F401
                             set_grad_enabled)
 from .function import Function  # noqa: F401

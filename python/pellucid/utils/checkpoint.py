@@ -5,9 +5,10 @@ from .._tensor import Tensor
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
     """function(*args, **kwargs) without keeping what backward needs; the same gradients bit for bit."""
-    kwargs.pop("context_fn", None)
-    kwargs.pop("determinism_check", None)
-    kwargs.pop("debug", None)
+    for known in ("context_fn", "determinism_check", "debug", "early_stop"):
+        kwargs.pop(known, None)
+    if use_reentrant and kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
     shape = []  # what function returned: one tensor, or a tuple with other things in it
 

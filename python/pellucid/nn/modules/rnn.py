@@ -5,10 +5,11 @@ from ... import _C
 from .. import functional as F
 from .. import init
 from ..parameter import Parameter
+from ..utils.rnn import PackedSequence, _padded, pack_padded_sequence
 from .linear import options
 from .module import Module
 
-_empty, _zeros, _stack, _cat = (_C.functions[n] for n in ("empty", "zeros", "stack", "cat"))
+_empty, _zeros, _stack, _cat, _where = (_C.functions[n] for n in ("empty", "zeros", "stack", "cat", "where"))
 
 
 # One step: gates from the input (already a product), the state, the hidden weights.
@@ -89,21 +90,38 @@ class RNNBase(Module):
             ["weight_hr"] if self.proj_size else [])
         return [[getattr(self, k + s) for k in kinds] for layer in range(self.num_layers) for s in self._suffixes(layer)]
 
-    def _direction(self, x, state, suffix, reverse):
-        """x [T, B, …] through one layer in one direction: the outputs [T, B, …] and the last state."""
+    def _direction(self, x, state, suffix, reverse, alive=None):
+        """x [T, B, …] through one layer in one direction: the outputs [T, B, …] and the last state. Where `alive` [T, B, 1]
+        says that a sequence has no such step, its state stays."""
         get = lambda name: getattr(self, name + suffix) if self.bias or "bias" not in name else None
         gates = F.linear(x, get("weight_ih"), get("bias_ih")).unbind(0)
         w, b = get("weight_hh"), get("bias_hh")
         step = _STEPS[self.mode]
         extra = (getattr(self, "weight_hr" + suffix),) if self.proj_size else ()
         outputs = []
-        for gi in reversed(gates) if reverse else gates:
-            state = step(gi, state, w, b, *extra)
+        steps = range(len(gates))
+        for t in reversed(steps) if reverse else steps:
+            new = step(gates[t], state, w, b, *extra)
+            state = new if alive is None else tuple(_where(alive[t], n, s) for n, s in zip(new, state))
             outputs.append(state[0])
         return _stack(outputs[::-1] if reverse else outputs), state
 
-    def _run(self, input, states):
+    def _run_packed(self, packed, states):
+        x, lengths = _padded(packed)
+        alive = (_C.functions["arange"](0, x.shape[0]).unsqueeze(1) < _C._make_tensor(lengths)).unsqueeze(2)
+        order, back = packed.sorted_indices, packed.unsorted_indices
+        if states is not None and order is not None:
+            states = [s.index_select(1, order) for s in states]
+        y, final = self._run(x if not self.batch_first else x.transpose(0, 1), states, alive)
+        y = pack_padded_sequence(y, lengths, self.batch_first)
+        if back is not None:
+            final = tuple(s.index_select(1, back) for s in final)
+        return PackedSequence(y.data, packed.batch_sizes, order, back), final
+
+    def _run(self, input, states, alive=None):
         """states: one [layers * directions, B, …] tensor for each part of the state, or None."""
+        if isinstance(input, PackedSequence):
+            return self._run_packed(input, states)
         single = input.ndim == 2
         if input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead")
@@ -124,7 +142,7 @@ class RNNBase(Module):
             outputs = []
             for d, suffix in enumerate(self._suffixes(layer)):
                 place = layer * (2 if self.bidirectional else 1) + d
-                y, state = self._direction(x, tuple(s[place] for s in states), suffix, d == 1)
+                y, state = self._direction(x, tuple(s[place] for s in states), suffix, d == 1, alive)
                 outputs.append(y)
                 last.append(state)
             x = outputs[0] if len(outputs) == 1 else _cat(outputs, -1)

@@ -1,8 +1,9 @@
-"""torch.nn.utils: clipping of gradients, parameters as one vector, sequences of several lengths."""
+"""torch.nn.utils: clipping of gradients, parameters as one vector, normed weights, sequences of several lengths."""
 from ... import _C
 from ..._tensor import Tensor
 from ...autograd.forward_modes import no_grad
 from . import rnn  # noqa: F401
+from .reparameterize import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm  # noqa: F401
 
 
 def _with_gradients(parameters):

@@ -1,46 +1,10 @@
-"""torch.utils.benchmark: Timer and Measurement."""
-import statistics
+"""torch.utils.benchmark: Timer, Measurement and Compare."""
+import textwrap
 import time
 import timeit
 
-
-class Measurement:
-    """Times of one statement, in seconds a run."""
-
-    def __init__(self, number_per_run, raw_times, task):
-        self.number_per_run, self.raw_times, self.task = number_per_run, raw_times, task
-
-    @property
-    def times(self):
-        return [t / self.number_per_run for t in self.raw_times]
-
-    @property
-    def median(self):
-        return statistics.median(self.times)
-
-    @property
-    def mean(self):
-        return statistics.fmean(self.times)
-
-    @property
-    def iqr(self):
-        if len(self.times) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.times, n=4)
-        return high - low
-
-    def __repr__(self):
-        units = ("s", 1), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)
-        unit, scale = next((u, s) for u, s in units if self.median >= s or u == "ns")
-        number = lambda v: f"{v / scale:.2f} {unit}"
-        lines = [f"<{__name__}.Measurement object at {id(self):#x}>", self.task["label"] or self.task["stmt"]]
-        if len(self.times) > 1:
-            lines += [f"  Median: {number(self.median)}", f"  IQR:    {number(self.iqr)}"]
-        else:
-            lines += [f"  {number(self.median)}"]
-        lines.append(f"  {len(self.times)} measurement{'s' if len(self.times) > 1 else ''}, {self.number_per_run} runs per "
-                     f"measurement, {self.task['num_threads']} thread{'s' if self.task['num_threads'] > 1 else ''}")
-        return "\n".join(lines)
+from .compare import Compare  # noqa: F401
+from .measurement import Measurement, select_unit  # noqa: F401
 
 
 class Timer:
@@ -48,12 +12,19 @@ class Timer:
 
     def __init__(self, stmt="pass", setup="pass", global_setup="", timer=time.perf_counter, globals=None, label=None,
                  sub_label=None, description=None, env=None, num_threads=1, language=None):
+        if not isinstance(stmt, str):
+            raise ValueError(f"Currently only str is supported as the statement, not {type(stmt).__name__}")
+        if language not in (None, "python", "Python", "py"):
+            raise NotImplementedError(f"Timer: only Python statements are timed, not {language}")
         space = dict(globals or {})
         import pellucid
         space.setdefault("torch", pellucid)
-        self._timer = timeit.Timer(stmt, setup, timer, space)
-        self._task = {"stmt": stmt, "label": label, "sub_label": sub_label, "description": description,
-                      "num_threads": num_threads}
+        clean = lambda text: textwrap.dedent(text).strip() or "pass"
+        if global_setup:
+            exec(clean(global_setup), space)
+        self._timer = timeit.Timer(clean(stmt), clean(setup), timer, space)
+        self._task = {"stmt": clean(stmt), "setup": clean(setup), "label": label, "sub_label": sub_label,
+                      "description": description, "env": env, "num_threads": num_threads}
 
     def timeit(self, number=1000000):
         """One measurement of `number` runs, after a warm-up."""
@@ -73,14 +44,27 @@ class Timer:
                     callback(number, times[-1])
         return Measurement(number, times, self._task)
 
+    def adaptive_autorange(self, threshold=0.1, *, min_run_time=0.01, max_run_time=10.0, callback=None):
+        """Blocks until the spread is below a share of the median, or max_run_time seconds passed."""
+        with _threads(self._task["num_threads"]):
+            number = self._block_size(min_run_time)
+            times, total = [], 0.0
+            while total < max_run_time:
+                times.append(self._timer.timeit(number))
+                total += times[-1]
+                if callback:
+                    callback(number, times[-1])
+                if len(times) > 3 and total >= min_run_time and Measurement(number, times, self._task).meets_confidence(threshold):
+                    break
+        return Measurement(number, times, self._task)
+
     def _block_size(self, min_run_time):
-        """So many runs that reading the clock is below a thousandth."""
+        """So many runs that reading the clock does not count, and a hundred blocks fit into the time."""
         number = 1
-        while True:
-            taken = self._timer.timeit(number)
-            if taken >= min(min_run_time / 1000, 1e-3) or number >= 10**9:
-                return number
+        self._timer.timeit(1)  # what is slow only once
+        while number < 10**9 and self._timer.timeit(number) < max(min_run_time / 100, 1e-4):
             number *= 10
+        return number
 
 
 class _threads:
