@@ -10,6 +10,7 @@
 #include "pellucid/nn/conv.h"
 #include "pellucid/nn/dropout.h"
 #include "pellucid/nn/embedding.h"
+#include "pellucid/nn/fold.h"
 #include "pellucid/nn/functional.h"
 #include "pellucid/nn/functional_module.h"
 #include "pellucid/nn/init.h"

@@ -1,6 +1,7 @@
 // Scalar: a number whose type is known at run time (bool, integer or float), as in c10.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -14,7 +15,8 @@ class Scalar {
  public:
   enum class Kind : uint8_t { Bool, Int, Float };
   constexpr Scalar() : Scalar(int64_t{0}) {}
-  constexpr Scalar(bool v) : int_(v), kind_(Kind::Bool) {}
+  /// Exactly a bool: what merely converts to one, such as a pointer or a text, is no number.
+  template <std::same_as<bool> T> constexpr Scalar(T v) : int_(v), kind_(Kind::Bool) {}
   template <class T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) constexpr Scalar(T v)
       : int_(static_cast<int64_t>(v)), kind_(Kind::Int) {}

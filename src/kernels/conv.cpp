@@ -75,18 +75,18 @@ const float* pack_weights(const Convolution& c, const float* w, WeightCache cach
 }
 
 bool is_empty(const ConvShape& s) {
-  return s.N == 0 || s.O == 0 || s.C == 0 || s.OH() <= 0 || s.OW() <= 0;
+  return s.N == 0 || s.O == 0 || s.C == 0 || s.OD() <= 0 || s.OH() <= 0 || s.OW() <= 0;
 }
 
 /// The output channels of a part where parts of the weights' gradient are cut by these: for one
 /// image, and where adding up parts of the batch would cost more than the copies of dy that this
 /// takes. Otherwise 0.
 int64_t outputs_of_part(const ConvShape& s) {
-  const int64_t weights = s.weight_count(), pixels = s.N * s.OH() * s.OW();
+  const int64_t weights = s.weight_count(), pixels = s.N * s.out_pixels();
   const bool large =
       weights >= (int64_t{1} << 18) || (weights >= (int64_t{1} << 17) && pixels < 2048);
   if (s.groups != 1 || !(s.N == 1 || large)) return 0;
-  const int64_t most = s.KH * s.KW == 1 ? 128 : 32;
+  const int64_t most = s.taps() == 1 ? 128 : 32;
   int64_t outputs = 16;
   while (2 * outputs <= std::min(most, s.O / 4)) outputs *= 2;
   return s.O % outputs == 0 && s.O > outputs ? outputs : 0;
@@ -95,7 +95,7 @@ int64_t outputs_of_part(const ConvShape& s) {
 /// Into how many parts the batch is cut for the weights' gradient; 0 if matrix products are the
 /// better way.
 int64_t batch_parts(const ConvShape& s) {
-  const int64_t weights = s.weight_count(), pixels = s.OH() * s.OW();
+  const int64_t weights = s.weight_count(), pixels = s.out_pixels();
   // Few pixels for many weights: adding up the parts would cost more than computing them.
   const bool few_pixels = s.N * pixels < 1024 && weights > (int64_t{1} << 18);
   if (s.groups == 1 && (s.N == 1 || few_pixels)) return 0;
@@ -108,7 +108,7 @@ void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x
                                float* dw, float* dbias) {
   const int64_t images = (s.N + parts - 1) / parts;
   parts = (s.N + images - 1) / images;
-  const int64_t x_step = s.H * s.W * s.C, y_step = s.OH() * s.OW() * s.O;
+  const int64_t x_step = s.in_pixels() * s.C, y_step = s.out_pixels() * s.O;
   const auto convolution = [&](int64_t part) {
     Key key{s, Kind::BackwardWeights, dbias != nullptr, 1};
     key.shape.N = std::min(images, s.N - part * images);
@@ -158,7 +158,7 @@ void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const floa
     const onednn::OneThread one;
     return conv_primitive::get(key);
   }();
-  const int64_t rows = s.N * s.OH() * s.OW(), count = key.shape.weight_count();
+  const int64_t rows = s.N * s.out_pixels(), count = key.shape.weight_count();
   parallel_chunks(s.O / outputs, [&](int64_t part) {
     const Scratch pad(size_of(c->scratchpad)), packed(c->pack ? size_of(c->weights) : 0),
         slice(rows * outputs * static_cast<int64_t>(sizeof(float)));
@@ -199,7 +199,7 @@ void conv_forward<float>(const ConvShape& s, const float* x, const float* w, con
 template <>
 void conv_backward_data<float>(const ConvShape& s, const float* dy, const float* w,
                                const float* bias, float* dx, WeightCache cached) {
-  const int64_t rows = s.N * s.H * s.W;
+  const int64_t rows = s.N * s.in_pixels();
   if (is_empty(s)) {
     for (int64_t i = 0; i < rows * s.C; ++i) dx[i] = bias == nullptr ? 0.0f : bias[i % s.C];
     return;
@@ -249,7 +249,7 @@ template <>
 void conv_backward_data<double>(const ConvShape& s, const double* dy, const double* w,
                                 const double* bias, double* dx, WeightCache) {
   if (is_empty(s)) {
-    for (int64_t i = 0; i < s.N * s.H * s.W * s.C; ++i)
+    for (int64_t i = 0; i < s.N * s.in_pixels() * s.C; ++i)
       dx[i] = bias == nullptr ? 0.0 : bias[i % s.C];
     return;
   }

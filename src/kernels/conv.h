@@ -1,5 +1,6 @@
-// Convolution over raw pointers: forward and both gradients. Activations are NHWC without gaps,
-// weights PyTorch's [O, C / groups, KH, KW] without gaps. A 1-D convolution is one with H = KH = 1.
+// Convolution over raw pointers: forward and both gradients. Activations are N[D]HWC without gaps,
+// weights PyTorch's [O, C / groups, [KD,] KH, KW] without gaps. A 1-D convolution is one with
+// H = KH = 1, and one of images has D = KD = 1.
 // A transposed convolution is backward_data of the convolution that it transposes, with a bias.
 // float runs on oneDNN, double on matrix products. Bits do not depend on the number of threads.
 #pragma once
@@ -9,15 +10,21 @@
 
 namespace pellucid::kernels {
 
-/// The sizes of a convolution from [N, H, W, C] to [N, OH, OW, O].
+/// The sizes of a convolution from [N, D, H, W, C] to [N, OD, OH, OW, O].
 struct ConvShape {
   int64_t N = 1, C = 1, H = 1, W = 1, O = 1, KH = 1, KW = 1;
   int64_t stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   int64_t groups = 1;
+  int64_t D = 1, KD = 1, stride_d = 1, pad_d = 0, dilation_d = 1;  // of volumes
 
+  int64_t OD() const { return (D + 2 * pad_d - dilation_d * (KD - 1) - 1) / stride_d + 1; }
   int64_t OH() const { return (H + 2 * pad_h - dilation_h * (KH - 1) - 1) / stride_h + 1; }
   int64_t OW() const { return (W + 2 * pad_w - dilation_w * (KW - 1) - 1) / stride_w + 1; }
-  int64_t weight_count() const { return O * (C / groups) * KH * KW; }
+  bool is_volume() const { return D != 1 || KD != 1 || pad_d != 0; }
+  int64_t taps() const { return KD * KH * KW; }
+  int64_t in_pixels() const { return D * H * W; }
+  int64_t out_pixels() const { return OD() * OH() * OW(); }
+  int64_t weight_count() const { return O * (C / groups) * taps(); }
   bool operator==(const ConvShape&) const = default;
 };
 
@@ -58,7 +65,7 @@ template <class T>
 void conv_backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx,
                         WeightCache cache = {});
 
-/// dw and, unless null, dbias (the sum of dy over N, OH and OW).
+/// dw and, unless null, dbias (the sum of dy over all but its channels).
 template <class T>
 void conv_backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
 

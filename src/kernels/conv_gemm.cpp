@@ -1,7 +1,7 @@
-// Convolution as matrix products: an image of one group is unfolded into rows of patches [OH OW, KH
-// KW C] and multiplied with the weights in the order [O, KH KW C]. A 1x1 convolution needs no
-// unfolding. Images run in parallel where each writes its own output; the weights' gradient adds
-// images in order.
+// Convolution as matrix products: an image (or volume) of one group is unfolded into rows of
+// patches [OD OH OW, KD KH KW C] and multiplied with the weights in the order [O, KD KH KW C]. A
+// 1x1 convolution needs no unfolding. Images run in parallel where each writes its own output; the
+// weights' gradient adds images in order.
 #include "kernels/conv_gemm.h"
 
 #include <algorithm>
@@ -18,28 +18,33 @@ struct Sizes {
   explicit Sizes(const ConvShape& s)
       : channels(s.C / s.groups),
         outputs(s.O / s.groups),
-        pixels(s.OH() * s.OW()),
-        patch(s.KH * s.KW * channels),
-        plain(s.KH == 1 && s.KW == 1 && s.stride_h == 1 && s.stride_w == 1 && s.pad_h == 0 &&
-              s.pad_w == 0) {}
+        pixels(s.out_pixels()),
+        patch(s.taps() * channels),
+        plain(s.taps() == 1 && s.stride_d == 1 && s.stride_h == 1 && s.stride_w == 1 &&
+              s.pad_d == 0 && s.pad_h == 0 && s.pad_w == 0) {}
   int64_t channels, outputs, pixels, patch;
   bool plain;  // the image is its own unfolding
 };
 
 /// Calls f(place in the patches, channels in the image or null for padding) for each tap of each
-/// pixel in the output rows [first, last); `patches` are those of the first.
+/// pixel in the output rows [first, last), which count through the depths; `patches` are those of
+/// the first.
 template <class Image, class Patches, class F>
 void for_each_tap(const ConvShape& s, const Sizes& z, Image* image, Patches* patches, int64_t first,
                   int64_t last, F f) {
-  const int64_t ow = s.OW();
+  const int64_t oh = s.OH(), ow = s.OW();
   for (int64_t i = first; i < last; ++i)
     for (int64_t j = 0; j < ow; ++j)
-      for (int64_t kh = 0; kh < s.KH; ++kh) {
-        const int64_t h = i * s.stride_h - s.pad_h + kh * s.dilation_h;
-        for (int64_t kw = 0; kw < s.KW; ++kw, patches += z.channels) {
-          const int64_t v = j * s.stride_w - s.pad_w + kw * s.dilation_w;
-          const bool inside = h >= 0 && h < s.H && v >= 0 && v < s.W;
-          f(patches, inside ? image + (h * s.W + v) * s.C : nullptr);
+      for (int64_t kd = 0; kd < s.KD; ++kd) {
+        const int64_t d = i / oh * s.stride_d - s.pad_d + kd * s.dilation_d;
+        for (int64_t kh = 0; kh < s.KH; ++kh) {
+          const int64_t h = i % oh * s.stride_h - s.pad_h + kh * s.dilation_h;
+          const bool row = d >= 0 && d < s.D && h >= 0 && h < s.H;
+          for (int64_t kw = 0; kw < s.KW; ++kw, patches += z.channels) {
+            const int64_t v = j * s.stride_w - s.pad_w + kw * s.dilation_w;
+            const bool inside = row && v >= 0 && v < s.W;
+            f(patches, inside ? image + ((d * s.H + h) * s.W + v) * s.C : nullptr);
+          }
         }
       }
 }
@@ -56,15 +61,15 @@ void unfold(const ConvShape& s, const Sizes& z, const T* image, T* patches, int6
 }
 
 template <class T> void fold(const ConvShape& s, const Sizes& z, const T* patches, T* image) {
-  for_each_tap(s, z, image, patches, 0, s.OH(), [&](const T* from, T* to) {
+  for_each_tap(s, z, image, patches, 0, s.OD() * s.OH(), [&](const T* from, T* to) {
     if (to == nullptr) return;
     for (int64_t c = 0; c < z.channels; ++c) to[c] += from[c];
   });
 }
 
-/// [O, C, KH, KW] to [O, KH, KW, C], or back.
+/// [O, C, KD, KH, KW] to [O, KD, KH, KW, C], or back.
 template <class T> void reorder_weights(const ConvShape& s, const T* from, T* to, bool back) {
-  const int64_t channels = s.C / s.groups, taps = s.KH * s.KW;
+  const int64_t channels = s.C / s.groups, taps = s.taps();
   for (int64_t o = 0; o < s.O; ++o, from += channels * taps, to += channels * taps)
     for (int64_t c = 0; c < channels; ++c)
       for (int64_t t = 0; t < taps; ++t) {
@@ -89,8 +94,8 @@ template <class T> void forward(const ConvShape& s, const T* x, const T* w, cons
     if (bias != nullptr)
       for (int64_t p = 0; p < z.pixels; ++p) std::copy_n(bias, s.O, out + p * s.O);
     for (int64_t g = 0; g < s.groups; ++g) {
-      const T* const image = x + n * s.H * s.W * s.C + g * z.channels;
-      if (!z.plain) unfold(s, z, image, patches.as<T>(), 0, s.OH());
+      const T* const image = x + n * s.in_pixels() * s.C + g * z.channels;
+      if (!z.plain) unfold(s, z, image, patches.as<T>(), 0, s.OD() * s.OH());
       gemm<T>(z.pixels, z.outputs, z.patch, T(1),
               z.plain ? MatrixView<const T>{image, s.C, 1}
                       : MatrixView<const T>{patches.as<T>(), z.patch, 1},
@@ -107,8 +112,8 @@ void backward_data(const ConvShape& s, const T* dy, const T* w, const T* bias, T
   reorder_weights(s, w, ordered.as<T>(), false);
   parallel_chunks(s.N, [&](int64_t n) {
     const Scratch patches(bytes<T>(z.pixels * z.patch));
-    T* const out = dx + n * s.H * s.W * s.C;
-    for (int64_t p = 0; p < s.H * s.W; ++p) {
+    T* const out = dx + n * s.in_pixels() * s.C;
+    for (int64_t p = 0; p < s.in_pixels(); ++p) {
       if (bias != nullptr)
         std::copy_n(bias, s.C, out + p * s.C);
       else
@@ -132,17 +137,18 @@ void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbi
       std::clamp<int64_t>((int64_t{1} << 24) / std::max<int64_t>(1, bytes<T>(z.pixels * z.patch)),
                           1, std::max<int64_t>(s.N, 1));
   const bool in_place = z.plain && s.groups == 1;
+  const int64_t rows = s.OD() * s.OH();
   const Scratch ordered(bytes<T>(s.weight_count()));
   const Scratch patches(in_place ? 0 : bytes<T>(together * z.pixels * z.patch));
   if (s.N == 0) std::fill_n(ordered.as<T>(), s.weight_count(), T(0));
   for (int64_t n = 0; n < s.N; n += together) {
     const int64_t images = std::min(together, s.N - n);
     for (int64_t g = 0; g < s.groups; ++g) {
-      const T* const image = x + n * s.H * s.W * s.C + g * z.channels;
+      const T* const image = x + n * s.in_pixels() * s.C + g * z.channels;
       if (!in_place)
-        parallel_chunks(images * s.OH(), [&](int64_t r) {
-          const int64_t i = r / s.OH(), row = r % s.OH();
-          unfold(s, z, image + i * s.H * s.W * s.C, patches.as<T>() + r * s.OW() * z.patch, row,
+        parallel_chunks(images * rows, [&](int64_t r) {
+          const int64_t i = r / rows, row = r % rows;
+          unfold(s, z, image + i * s.in_pixels() * s.C, patches.as<T>() + r * s.OW() * z.patch, row,
                  row + 1);
         });
       gemm<T>(z.outputs, z.patch, images * z.pixels, T(1),
@@ -155,7 +161,7 @@ void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbi
 }
 
 template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
-  const int64_t rows = s.N * s.OH() * s.OW();
+  const int64_t rows = s.N * s.out_pixels();
   constexpr int64_t kPart = 1024;  // rows that one chunk sums
   const int64_t parts = (rows + kPart - 1) / kPart;
   const Scratch sums(bytes<T>(parts * s.O));

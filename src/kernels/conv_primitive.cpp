@@ -19,21 +19,17 @@ using Tag = memory::format_tag;
 struct KeyHash {
   size_t operator()(const Key& k) const {
     const ConvShape& s = k.shape;
-    const int64_t words[] = {s.N,
-                             s.C,
-                             s.H,
-                             s.W,
-                             s.O,
-                             s.KH,
-                             s.KW,
-                             s.stride_h,
-                             s.stride_w,
-                             s.pad_h,
-                             s.pad_w,
-                             s.dilation_h,
-                             s.dilation_w,
-                             s.groups,
-                             static_cast<int64_t>(k.kind) * 2 + k.bias + (int64_t{k.threads} << 8)};
+    const int64_t words[] = {
+        s.N,          s.C,
+        s.H,          s.W,
+        s.O,          s.KH,
+        s.KW,         s.stride_h,
+        s.stride_w,   s.pad_h,
+        s.pad_w,      s.dilation_h,
+        s.dilation_w, s.groups,
+        s.D,          s.KD,
+        s.stride_d,   s.pad_d,
+        s.dilation_d, static_cast<int64_t>(k.kind) * 2 + k.bias + (int64_t{k.threads} << 8)};
     uint64_t hash = 0;
     for (const int64_t w : words)
       hash = (hash ^ static_cast<uint64_t>(w)) * 0x9E3779B97F4A7C15u, hash ^= hash >> 29;
@@ -41,17 +37,31 @@ struct KeyHash {
   }
 };
 
-memory::desc activation(int64_t n, int64_t c, int64_t h, int64_t w) {
-  return {{n, c, h, w}, memory::data_type::f32, Tag::nhwc};
+memory::desc input_desc(const ConvShape& s) {
+  if (s.is_volume()) return {{s.N, s.C, s.D, s.H, s.W}, memory::data_type::f32, Tag::ndhwc};
+  return {{s.N, s.C, s.H, s.W}, memory::data_type::f32, Tag::nhwc};
+}
+
+memory::desc output_desc(const ConvShape& s) {
+  if (s.is_volume())
+    return {{s.N, s.O, s.OD(), s.OH(), s.OW()}, memory::data_type::f32, Tag::ndhwc};
+  return {{s.N, s.O, s.OH(), s.OW()}, memory::data_type::f32, Tag::nhwc};
+}
+
+/// A list for depth, height and width; images have no depth.
+memory::dims per_dim(const ConvShape& s, int64_t d, int64_t h, int64_t w) {
+  return s.is_volume() ? memory::dims{d, h, w} : memory::dims{h, w};
 }
 
 /// The weights as PyTorch has them, or in whatever order oneDNN likes.
 memory::desc weight_desc(const ConvShape& s, bool any) {
-  if (s.groups == 1)
-    return {{s.O, s.C, s.KH, s.KW}, memory::data_type::f32, any ? Tag::any : Tag::oihw};
-  return {{s.groups, s.O / s.groups, s.C / s.groups, s.KH, s.KW},
-          memory::data_type::f32,
-          any ? Tag::any : Tag::goihw};
+  memory::dims sizes{s.O / s.groups, s.C / s.groups};
+  if (s.groups != 1) sizes.insert(sizes.begin(), s.groups);
+  const memory::dims kernel = per_dim(s, s.KD, s.KH, s.KW);
+  sizes.insert(sizes.end(), kernel.begin(), kernel.end());
+  const Tag plain = s.groups == 1 ? (s.is_volume() ? Tag::oidhw : Tag::oihw)
+                                  : (s.is_volume() ? Tag::goidhw : Tag::goihw);
+  return {sizes, memory::data_type::f32, any ? Tag::any : plain};
 }
 
 std::shared_ptr<Convolution> finish(const Key& key, const dnnl::primitive_desc_base& pd,
@@ -59,8 +69,8 @@ std::shared_ptr<Convolution> finish(const Key& key, const dnnl::primitive_desc_b
   auto made = std::make_shared<Convolution>();
   const ConvShape& s = key.shape;
   made->run = std::move(run);
-  made->x = activation(s.N, s.C, s.H, s.W);
-  made->y = activation(s.N, s.O, s.OH(), s.OW());
+  made->x = input_desc(s);
+  made->y = output_desc(s);
   made->plain_weights = weight_desc(s, false);
   made->bias = {{s.O}, memory::data_type::f32, Tag::x};
   made->scratchpad = pd.scratchpad_desc();
@@ -81,17 +91,19 @@ std::atomic<int64_t> built{0};
 std::shared_ptr<Convolution> build(const Key& key) {
   built.fetch_add(1, std::memory_order_relaxed);
   const ConvShape& s = key.shape;
-  const memory::desc x = activation(s.N, s.C, s.H, s.W), y = activation(s.N, s.O, s.OH(), s.OW());
+  const memory::desc x = input_desc(s), y = output_desc(s);
   const memory::desc w = weight_desc(s, true);
   const memory::desc bias =
       key.bias ? memory::desc({s.O}, memory::data_type::f32, Tag::x) : memory::desc();
-  const memory::dims strides{s.stride_h, s.stride_w}, dilations{s.dilation_h - 1, s.dilation_w - 1};
-  const memory::dims before{s.pad_h, s.pad_w};
+  const memory::dims strides = per_dim(s, s.stride_d, s.stride_h, s.stride_w),
+                     dilations = per_dim(s, s.dilation_d - 1, s.dilation_h - 1, s.dilation_w - 1),
+                     before = per_dim(s, s.pad_d, s.pad_h, s.pad_w);
   // What the window needs after the last row and column; negative where it stops short of the
   // border.
-  const memory::dims after{
-      (s.OH() - 1) * s.stride_h + s.dilation_h * (s.KH - 1) + 1 - s.H - s.pad_h,
-      (s.OW() - 1) * s.stride_w + s.dilation_w * (s.KW - 1) + 1 - s.W - s.pad_w};
+  const memory::dims after =
+      per_dim(s, (s.OD() - 1) * s.stride_d + s.dilation_d * (s.KD - 1) + 1 - s.D - s.pad_d,
+              (s.OH() - 1) * s.stride_h + s.dilation_h * (s.KH - 1) + 1 - s.H - s.pad_h,
+              (s.OW() - 1) * s.stride_w + s.dilation_w * (s.KW - 1) + 1 - s.W - s.pad_w);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto algorithm = dnnl::algorithm::convolution_direct;

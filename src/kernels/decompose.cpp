@@ -1,4 +1,4 @@
-// Decompositions of single matrices, by Eigen.
+// Singular values and eigenvalues of single matrices, by Eigen.
 #include "kernels/decompose.h"
 
 #include <Eigen/Dense>
@@ -13,10 +13,6 @@ template <class T>
 using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T> using In = Eigen::Map<const RowMajor<T>>;
 template <class T> using Out = Eigen::Map<RowMajor<T>>;
-
-template <class T> bool singular(const Eigen::PartialPivLU<Matrix<T>>& lu) {
-  return (lu.matrixLU().diagonal().array() == T(0)).any();
-}
 
 // The sign of a singular or an eigenvector is free; with this one, results do not depend on the
 // algorithm: the entry of greatest magnitude is positive.
@@ -49,50 +45,6 @@ bool take_svd(const Solver& solver, int64_t m, int64_t n, T* u, T* s, T* vt) {
 
 }  // namespace
 
-template <class T> bool inverse(int64_t n, const T* a, T* out) {
-  const Eigen::PartialPivLU<Matrix<T>> lu(In<T>(a, n, n));
-  if (singular(lu)) return false;
-  Out<T>(out, n, n) = lu.inverse();
-  return true;
-}
-
-template <class T> T determinant(int64_t n, const T* a) {
-  return n == 0 ? T(1) : Eigen::PartialPivLU<Matrix<T>>(In<T>(a, n, n)).determinant();
-}
-
-template <class T> bool solve(int64_t n, int64_t k, const T* a, const T* b, T* x) {
-  const Eigen::PartialPivLU<Matrix<T>> lu(In<T>(a, n, n));
-  if (singular(lu)) return false;
-  Out<T>(x, n, k) = lu.solve(Matrix<T>(In<T>(b, n, k)));
-  return true;
-}
-
-template <class T> int64_t cholesky(int64_t n, const T* a, T* l) {
-  const Eigen::LLT<Matrix<T>> llt(In<T>(a, n, n));
-  if (llt.info() != Eigen::Success) {
-    for (int64_t order = 1; order <= n; ++order)
-      if (Eigen::LLT<Matrix<T>>(In<T>(a, n, n).topLeftCorner(order, order)).info() !=
-          Eigen::Success)
-        return order;
-    return n;
-  }
-  Out<T>(l, n, n) = Matrix<T>(llt.matrixL());
-  return 0;
-}
-
-template <class T> void qr(int64_t m, int64_t n, int64_t columns, const T* a, T* q, T* r) {
-  const Eigen::HouseholderQR<Matrix<T>> decomposed(In<T>(a, m, n));
-  Out<T> upper(r, columns, n);
-  upper.setZero();
-  const int64_t rows = std::min(columns, std::min(m, n));
-  upper.topRows(rows) = decomposed.matrixQR().topRows(rows);
-  for (int64_t i = 1; i < rows; ++i) upper.row(i).head(i).setZero();
-  if (!q) return;
-  Matrix<T> basis = Matrix<T>::Identity(m, columns);
-  basis.applyOnTheLeft(decomposed.householderQ());
-  Out<T>(q, m, columns) = basis;
-}
-
 template <class T> bool svd(int64_t m, int64_t n, bool full, const T* a, T* u, T* s, T* vt) {
   const Matrix<T> matrix = In<T>(a, m, n);
   if (!matrix.allFinite()) return false;
@@ -118,11 +70,6 @@ template <class T> bool eigh(int64_t n, bool lower, const T* a, T* values, T* v)
 }
 
 #define PELLUCID_DECOMPOSE(T)                                         \
-  template bool inverse<T>(int64_t, const T*, T*);                    \
-  template T determinant<T>(int64_t, const T*);                       \
-  template bool solve<T>(int64_t, int64_t, const T*, const T*, T*);   \
-  template int64_t cholesky<T>(int64_t, const T*, T*);                \
-  template void qr<T>(int64_t, int64_t, int64_t, const T*, T*, T*);   \
   template bool svd<T>(int64_t, int64_t, bool, const T*, T*, T*, T*); \
   template bool eigh<T>(int64_t, bool, const T*, T*, T*);
 PELLUCID_DECOMPOSE(float)

@@ -1,5 +1,6 @@
-// Decompositions of single matrices, by Eigen: LU, Cholesky, QR, singular values, eigenvalues of
-// symmetric matrices. Matrices are row-major and dense; a caller runs over batches.
+// Decompositions of single matrices: LU and Cholesky (factor.cpp), QR (factor_qr.cpp), singular
+// values and eigenvalues of symmetric matrices (decompose.cpp, by Eigen). Matrices are row-major
+// and dense; a caller runs over batches.
 #pragma once
 
 #include <cstdint>

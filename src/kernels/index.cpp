@@ -117,6 +117,8 @@ template <class T> T* start_line(const GatherArgs& a, void* self, int64_t offset
   if (a.initial)
     std::memcpy(static_cast<void*>(line), static_cast<const T*>(a.initial) + offset,
                 static_cast<size_t>(a.limit) * sizeof(T));
+  else if (a.zero_lines)
+    std::memset(static_cast<void*>(line), 0, static_cast<size_t>(a.limit) * sizeof(T));
   return line;
 }
 
@@ -255,7 +257,11 @@ bool scatter(int64_t element_bytes, const GatherArgs& a, void* self, const void*
   return good;
 }
 
-bool scatter_add(DType type, const GatherArgs& a, void* self, const void* source) {
+namespace {
+
+/// self[…index[i]…] = f(self[…index[i]…], source[…i…]).
+template <class F>
+bool scatter_with(DType type, const GatherArgs& a, void* self, const void* source, const F& f) {
   bool good = true;
   visit(type, [&](auto zero) {
     using T = decltype(zero);
@@ -265,12 +271,23 @@ bool scatter_add(DType type, const GatherArgs& a, void* self, const void* source
       with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
         for (int64_t i = 0; i < n; ++i) {
           T& at = s[index[i * a2] * a0];
-          at = add_values(at, o[i * a1]);
+          at = f(at, o[i * a1]);
         }
       });
     });
   });
   return good;
+}
+
+}  // namespace
+
+bool scatter_add(DType type, const GatherArgs& a, void* self, const void* source) {
+  return scatter_with(type, a, self, source, []<class T>(T x, T y) { return add_values(x, y); });
+}
+
+bool scatter_multiply(DType type, const GatherArgs& a, void* self, const void* source) {
+  return scatter_with(type, a, self, source,
+                      []<class T>(T x, T y) { return multiply_values(x, y); });
 }
 
 void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t limit,

@@ -32,14 +32,17 @@ struct GatherArgs {
   /// For scatters along dense lines: what self, laid out alike, is copied from first, line by line
   /// of `limit` elements, so that each line is in cache when it is written to; null: nothing.
   const void* initial = nullptr;
+  bool zero_lines = false;  ///< instead of `initial`: each such line starts from zeros
 };
-// Each of the three returns whether all indices were good; lines with others are left out.
+// Each of the four returns whether all indices were good; lines with others are left out.
 /// out[…i…] = self[…index[i]…].
 bool gather(int64_t element_bytes, const GatherArgs& args, const void* self, void* out);
 /// self[…index[i]…] = source[…i…]; the last one stays.
 bool scatter(int64_t element_bytes, const GatherArgs& args, void* self, const void* source);
 /// self[…index[i]…] += source[…i…].
 bool scatter_add(DType type, const GatherArgs& args, void* self, const void* source);
+/// self[…index[i]…] *= source[…i…].
+bool scatter_multiply(DType type, const GatherArgs& args, void* self, const void* source);
 
 /// out[o, i, :] = in[o, index[i], :] of contiguous in [outer, limit, inner]; embedding's forward
 /// with outer 1.

@@ -79,7 +79,6 @@ template <size_t D, class Derived> std::string ConvNdImpl<D, Derived>::extra_rep
 
 template <size_t D, class Derived>
 Tensor ConvNdImpl<D, Derived>::padded(const Tensor& input) const {
-  if (options.padding_mode().index() == 0) return {};
   std::vector<int64_t> sides(2 * D, 0);  // the last dimension first, before and after
   for (size_t i = 0; i < D; ++i) {
     const size_t at = 2 * (D - 1 - i);
@@ -94,31 +93,38 @@ Tensor ConvNdImpl<D, Derived>::padded(const Tensor& input) const {
   return pad(input, sides, kPaddingModes[options.padding_mode().index()]);
 }
 
+template <size_t D, class Derived>
+template <class F>
+Tensor ConvNdImpl<D, Derived>::convolve(const Tensor& input, const F& conv) const {
+  if (options.padding_mode().index() != 0) return conv(padded(input), IntArrayRef{0});
+  if (const auto* p = std::get_if<ExpandingArray<D>>(&options.padding()))
+    return conv(input, IntArrayRef(*p));
+  return conv(input, TextArg(options.padding().index() == 1 ? "valid" : "same"));
+}
+
 Conv1dImpl::Conv1dImpl(const Conv1dOptions& o) : ConvNdImpl(o) { reset(); }
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& o) : ConvNdImpl(o) { reset(); }
+Conv3dImpl::Conv3dImpl(const Conv3dOptions& o) : ConvNdImpl(o) { reset(); }
 
 Tensor Conv1dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
-  if (options.padding_mode().index() != 0)
-    return conv1d(padded(input), weight, bias, options.stride(), IntArrayRef{0}, options.dilation(),
-                  options.groups());
-  if (const auto* p = std::get_if<ExpandingArray<1>>(&options.padding()))
-    return conv1d(input, weight, bias, options.stride(), *p, options.dilation(), options.groups());
-  return conv1d(input, weight, bias, options.stride(),
-                TextArg(options.padding().index() == 1 ? "valid" : "same"), options.dilation(),
-                options.groups());
+  return convolve(input, [&](const Tensor& x, const auto& padding) {
+    return conv1d(x, weight, bias, options.stride(), padding, options.dilation(), options.groups());
+  });
 }
 
 Tensor Conv2dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
-  if (options.padding_mode().index() != 0)
-    return conv2d(padded(input), weight, bias, options.stride(), IntArrayRef{0}, options.dilation(),
-                  options.groups());
-  if (const auto* p = std::get_if<ExpandingArray<2>>(&options.padding()))
-    return conv2d(input, weight, bias, options.stride(), *p, options.dilation(), options.groups());
-  return conv2d(input, weight, bias, options.stride(),
-                TextArg(options.padding().index() == 1 ? "valid" : "same"), options.dilation(),
-                options.groups());
+  return convolve(input, [&](const Tensor& x, const auto& padding) {
+    return conv2d(x, weight, bias, options.stride(), padding, options.dilation(), options.groups());
+  });
+}
+
+Tensor Conv3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return convolve(input, [&](const Tensor& x, const auto& padding) {
+    return conv3d(x, weight, bias, options.stride(), padding, options.dilation(), options.groups());
+  });
 }
 
 template <size_t D, class Derived>
@@ -182,6 +188,9 @@ ConvTranspose1dImpl::ConvTranspose1dImpl(const ConvTranspose1dOptions& o) : Conv
 ConvTranspose2dImpl::ConvTranspose2dImpl(const ConvTranspose2dOptions& o) : ConvTransposeNdImpl(o) {
   reset();
 }
+ConvTranspose3dImpl::ConvTranspose3dImpl(const ConvTranspose3dOptions& o) : ConvTransposeNdImpl(o) {
+  reset();
+}
 
 Tensor ConvTranspose1dImpl::forward(const Tensor& input,
                                     const std::optional<IntArrayRef>& output_size) {
@@ -197,9 +206,18 @@ Tensor ConvTranspose2dImpl::forward(const Tensor& input,
                           output_padding(input, output_size), options.groups(), options.dilation());
 }
 
+Tensor ConvTranspose3dImpl::forward(const Tensor& input,
+                                    const std::optional<IntArrayRef>& output_size) {
+  const ModuleScope scope(*this);
+  return conv_transpose3d(input, weight, bias, options.stride(), options.padding(),
+                          output_padding(input, output_size), options.groups(), options.dilation());
+}
+
 template class ConvNdImpl<1, Conv1dImpl>;
 template class ConvNdImpl<2, Conv2dImpl>;
+template class ConvNdImpl<3, Conv3dImpl>;
 template class ConvTransposeNdImpl<1, ConvTranspose1dImpl>;
 template class ConvTransposeNdImpl<2, ConvTranspose2dImpl>;
+template class ConvTransposeNdImpl<3, ConvTranspose3dImpl>;
 
 }  // namespace pellucid::nn

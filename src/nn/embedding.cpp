@@ -39,8 +39,9 @@ void EmbeddingImpl::reset_parameters() {
 
 Tensor EmbeddingImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
-  if (!options.max_norm() && !options.scale_grad_by_freq())
-    return embedding(weight, input, options.padding_idx().value_or(-1), false, options.sparse());
+  if (!options.max_norm())
+    return embedding(weight, input, options.padding_idx().value_or(-1),
+                     options.scale_grad_by_freq(), options.sparse());
   return functional::embedding(input, weight,
                                functional::EmbeddingFuncOptions()
                                    .padding_idx(options.padding_idx())

@@ -29,6 +29,14 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dFuncOptions& o)
                           o.groups());
 }
 
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dFuncOptions& o) {
+  if (const auto* p = std::get_if<ExpandingArray<3>>(&o.padding()))
+    return pellucid::conv3d(x, weight, o.bias(), o.stride(), *p, o.dilation(), o.groups());
+  return pellucid::conv3d(x, weight, o.bias(), o.stride(),
+                          TextArg(o.padding().index() == 1 ? "valid" : "same"), o.dilation(),
+                          o.groups());
+}
+
 Tensor conv_transpose1d(const Tensor& x, const Tensor& weight,
                         const ConvTranspose1dFuncOptions& o) {
   return pellucid::conv_transpose1d(x, weight, o.bias(), o.stride(), o.padding(),
@@ -40,7 +48,23 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight,
                                     o.output_padding(), o.groups(), o.dilation());
 }
 
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight,
+                        const ConvTranspose3dFuncOptions& o) {
+  return pellucid::conv_transpose3d(x, weight, o.bias(), o.stride(), o.padding(),
+                                    o.output_padding(), o.groups(), o.dilation());
+}
+
 namespace {
+/// Scales the rows that are looked up down to max_norm, in place.
+void limit_norms(const Tensor& weight, const Tensor& input, double max_norm, double norm_type) {
+  const NoGradGuard off;
+  const Tensor rows = std::get<0>(input.flatten().unique());
+  const Tensor values = weight.index_select(0, rows);
+  const Tensor norms = values.norm(Scalar(norm_type), {1}, true);
+  const Tensor scale = where(norms > max_norm, max_norm / (norms + 1e-7), ones_like(norms));
+  weight.index_copy_(0, rows, values * scale);
+}
+
 void check_probability(std::string_view name, double p) {
   PELLUCID_CHECK(p >= 0 && p <= 1, ValueError,
                  "{}: the probability must be between 0 and 1, but got {}.", name, p);
@@ -79,22 +103,31 @@ Tensor embedding(const Tensor& input, const Tensor& weight, const EmbeddingFuncO
                    weight.size(0));
     if (padding < 0) padding += weight.size(0);
   }
-  if (o.max_norm()) {
-    const NoGradGuard off;
-    const Tensor rows = std::get<0>(input.flatten().unique());
-    const Tensor values = weight.index_select(0, rows);
-    const Tensor norms = values.norm(Scalar(o.norm_type()), {1}, true);
-    const Tensor scale =
-        where(norms > *o.max_norm(), *o.max_norm() / (norms + 1e-7), ones_like(norms));
-    weight.index_copy_(0, rows, values * scale);
-  }
-  const Tensor rows = pellucid::embedding(weight, input, padding, false, o.sparse());
-  if (!o.scale_grad_by_freq() || !GradMode::is_enabled()) return rows;
-  // The value of rows, and their gradient divided by how often each index occurs.
-  const Tensor often =
-      bincount(input.flatten(), {}, weight.size(0)).index_select(0, input.flatten());
-  const Tensor scale = often.to(weight.dtype()).reciprocal().reshape(input.sizes()).unsqueeze(-1);
-  return (rows - rows.detach()) * scale + rows.detach();
+  if (o.max_norm()) limit_norms(weight, input, *o.max_norm(), o.norm_type());
+  return pellucid::embedding(weight, input, padding, o.scale_grad_by_freq(), o.sparse());
+}
+
+Tensor embedding_bag(const Tensor& input, const Tensor& weight, const EmbeddingBagFuncOptions& o) {
+  PELLUCID_CHECK(input.dim() == 1 || input.dim() == 2, ShapeError,
+                 "embedding_bag: the input must have 1 or 2 dimensions, but is {}.", input.sizes());
+  PELLUCID_CHECK((input.dim() == 1) == o.offsets().defined(), ValueError,
+                 "embedding_bag: offsets are needed for an input of 1 dimension, and only there "
+                 "(input {}).",
+                 input.sizes());
+  const Tensor& each = o.per_sample_weights();
+  PELLUCID_CHECK(!each.defined() || each.sizes() == input.sizes(), ShapeError,
+                 "embedding_bag: per_sample_weights must have the input's sizes, but are {} for "
+                 "{}.",
+                 each.defined() ? each.sizes() : IntArrayRef(), input.sizes());
+  if (o.max_norm()) limit_norms(weight, input, *o.max_norm(), o.norm_type());
+  const Tensor offsets = input.dim() == 1
+                             ? o.offsets()
+                             : arange(0, input.size(0), TensorOptions(kInt64)) * input.size(1);
+  const bool end_too = input.dim() == 1 && o.include_last_offset();
+  return std::get<0>(
+      pellucid::embedding_bag(weight, input.flatten(), offsets, o.scale_grad_by_freq(),
+                              static_cast<int64_t>(o.mode().index()), o.sparse(),
+                              each.defined() ? each.flatten() : each, end_too, o.padding_idx()));
 }
 
 Tensor pad(const Tensor& x, const PadFuncOptions& o) {

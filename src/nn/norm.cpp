@@ -90,6 +90,7 @@ template <class Derived> Tensor InstanceNormImplBase<Derived>::forward(const Ten
 
 BatchNorm1dImpl::BatchNorm1dImpl(const BatchNorm1dOptions& o) : BatchNormImplBase(o) { reset(); }
 BatchNorm2dImpl::BatchNorm2dImpl(const BatchNorm2dOptions& o) : BatchNormImplBase(o) { reset(); }
+BatchNorm3dImpl::BatchNorm3dImpl(const BatchNorm3dOptions& o) : BatchNormImplBase(o) { reset(); }
 
 void BatchNorm1dImpl::check_input(const Tensor& input) const {
   PELLUCID_CHECK(input.dim() == 2 || input.dim() == 3, ShapeError,
@@ -99,6 +100,10 @@ void BatchNorm2dImpl::check_input(const Tensor& input) const {
   PELLUCID_CHECK(input.dim() == 4, ShapeError,
                  "BatchNorm2d: the input must have 4 dimensions, but is {}.", input.sizes());
 }
+void BatchNorm3dImpl::check_input(const Tensor& input) const {
+  PELLUCID_CHECK(input.dim() == 5, ShapeError,
+                 "BatchNorm3d: the input must have 5 dimensions, but is {}.", input.sizes());
+}
 
 InstanceNorm1dImpl::InstanceNorm1dImpl(const InstanceNorm1dOptions& o) : InstanceNormImplBase(o) {
   reset();
@@ -106,17 +111,25 @@ InstanceNorm1dImpl::InstanceNorm1dImpl(const InstanceNorm1dOptions& o) : Instanc
 InstanceNorm2dImpl::InstanceNorm2dImpl(const InstanceNorm2dOptions& o) : InstanceNormImplBase(o) {
   reset();
 }
+InstanceNorm3dImpl::InstanceNorm3dImpl(const InstanceNorm3dOptions& o) : InstanceNormImplBase(o) {
+  reset();
+}
 int64_t InstanceNorm1dImpl::sample_dims() const { return 2; }
 int64_t InstanceNorm2dImpl::sample_dims() const { return 3; }
+int64_t InstanceNorm3dImpl::sample_dims() const { return 4; }
 
 template class detail::NormBase<BatchNorm1dImpl, BatchNormOptions>;
 template class detail::NormBase<BatchNorm2dImpl, BatchNormOptions>;
+template class detail::NormBase<BatchNorm3dImpl, BatchNormOptions>;
 template class detail::NormBase<InstanceNorm1dImpl, InstanceNormOptions>;
 template class detail::NormBase<InstanceNorm2dImpl, InstanceNormOptions>;
+template class detail::NormBase<InstanceNorm3dImpl, InstanceNormOptions>;
 template class BatchNormImplBase<BatchNorm1dImpl>;
 template class BatchNormImplBase<BatchNorm2dImpl>;
+template class BatchNormImplBase<BatchNorm3dImpl>;
 template class InstanceNormImplBase<InstanceNorm1dImpl>;
 template class InstanceNormImplBase<InstanceNorm2dImpl>;
+template class InstanceNormImplBase<InstanceNorm3dImpl>;
 
 LayerNormImpl::LayerNormImpl(const LayerNormOptions& o) : options(o) { reset(); }
 

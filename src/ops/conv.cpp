@@ -1,8 +1,8 @@
-// Convolution: one primitive for 1-D and 2-D, transposed or not, and the records of its gradients,
-// which are convolutions again. Kernels work channels-last: results are laid out so, hidden from
-// the program unless it chose channels-last itself. An input in another order is reordered by
-// _channels_last, which profiles show. The functions that programs call (conv2d…) are in
-// conv_forms.cpp.
+// Convolution: one primitive for 1-D, 2-D and 3-D, transposed or not, and the records of its
+// gradients, which are convolutions again. Kernels work channels-last: results are laid out so,
+// hidden from the program unless it chose channels-last itself. An input in another order is
+// reordered by _channels_last, which profiles show. The functions that programs call (conv2d…) are
+// in conv_forms.cpp.
 #include "ops/conv.h"
 
 #include "kernels/conv.h"
@@ -69,8 +69,9 @@ void check_channels(const Call& c, const Params& p, IntArrayRef input, IntArrayR
 }
 
 Geometry geometry(const Call& c, const Params& p, IntArrayRef input, IntArrayRef weight) {
-  PELLUCID_CHECK(input.size() == 3 || input.size() == 4, ShapeError,
-                 "{}: 'input' must be [N, C, L] or [N, C, H, W], found sizes {}.", c.name(), input);
+  PELLUCID_CHECK(input.size() >= 3 && input.size() <= 5, ShapeError,
+                 "{}: 'input' must be [N, C, L], [N, C, H, W] or [N, C, D, H, W], found sizes {}.",
+                 c.name(), input);
   PELLUCID_CHECK(weight.size() == input.size(), ShapeError,
                  "{}: 'weight' must have as many dimensions as 'input', found sizes {} and {}.",
                  c.name(), weight, input);
@@ -115,9 +116,12 @@ Geometry geometry(const Call& c, const Params& p, IntArrayRef input, IntArrayRef
   s.N = input[0], s.C = image[1], s.O = weight[0], s.groups = p.groups;
   s.W = image[n + 1], s.KW = weight[n + 1], s.stride_w = stride[n - 1], s.pad_w = padding[n - 1],
   s.dilation_w = dilation[n - 1];
-  if (n == 2)
-    s.H = image[2], s.KH = weight[2], s.stride_h = stride[0], s.pad_h = padding[0],
-    s.dilation_h = dilation[0];
+  if (n >= 2)
+    s.H = image[n], s.KH = weight[n], s.stride_h = stride[n - 2], s.pad_h = padding[n - 2],
+    s.dilation_h = dilation[n - 2];
+  if (n == 3)
+    s.D = image[2], s.KD = weight[2], s.stride_d = stride[0], s.pad_d = padding[0],
+    s.dilation_d = dilation[0];
   return g;
 }
 
@@ -143,8 +147,9 @@ void make_image_output(Call& c, IntArrayRef sizes) {
 void infer_channels_last(Call& c) {
   check_defined(c, 0, "self");
   const Tensor& t = c.in(0);
-  PELLUCID_CHECK(t.dim() == 3 || t.dim() == 4, ShapeError,
-                 "_channels_last: [N, C, L] or [N, C, H, W] is needed, found sizes {}.", t.sizes());
+  PELLUCID_CHECK(t.dim() >= 3 && t.dim() <= 5, ShapeError,
+                 "_channels_last: [N, C, …] with one to three more dims is needed, found sizes {}.",
+                 t.sizes());
   c.make_output(t.sizes(), detail::channels_last_strides(t.sizes()), t.dtype(), true);
 }
 
@@ -205,7 +210,7 @@ void run_convolution(Call& c) {
 
 double contraction_flops(const kernels::ConvShape& s) {
   const auto f = [](int64_t n) { return static_cast<double>(n); };
-  return 2.0 * f(s.N) * f(s.O) * f(s.OH()) * f(s.OW()) * f(s.C / s.groups) * f(s.KH) * f(s.KW);
+  return 2.0 * f(s.N) * f(s.O) * f(s.out_pixels()) * f(s.C / s.groups) * f(s.taps());
 }
 
 Cost convolution_cost(const Call& c) {
@@ -213,6 +218,13 @@ Cost convolution_cost(const Call& c) {
   return {
       contraction_flops(geometry(c, Params(c, 0), c.in(0).sizes(), c.in(1).sizes()).shape) + bias,
       moved_bytes(c)};
+}
+
+// The sum over all but the channels.
+Tensor channel_sums(const Tensor& t) {
+  Dims dims{0};
+  for (int64_t d = 2; d < t.dim(); ++d) dims.push_back(d);
+  return t.sum(dims.ref());
 }
 
 // A vector of channels that broadcasts over an image.
@@ -235,8 +247,7 @@ Tensors convolution_vjp(const Vjp& v) {
     std::tie(out[1], out[2]) = convolution_backward_weight(
         g, v.in(0), v.in_sizes(1), p.stride, p.padding, p.dilation, p.transposed, p.output_padding,
         p.groups, v.needs(2) && !p.transposed);
-  if (v.needs(2) && !out[2].defined())
-    out[2] = v.in_sizes(0).size() == 4 ? g.sum({0, 2, 3}) : g.sum({0, 2});
+  if (v.needs(2) && !out[2].defined()) out[2] = channel_sums(g);
   return out;
 }
 
@@ -310,7 +321,7 @@ void run_backward_weight(Call& c) {
       kernels::conv_backward_weights<T>(s, x.raw<T>(), g.raw<T>(), out.raw<T>(), b);
   });
   if (!bias.defined()) return;
-  if (transposed) bias = g.dim() == 4 ? g.sum({0, 2, 3}) : g.sum({0, 2});
+  if (transposed) bias = channel_sums(g);
   if (!bias.is_same(c.out(1))) copy_values(bias, c.out(1));
 }
 
@@ -352,7 +363,8 @@ extern constinit const OpDef channels_last_op = {
         [](Samples& s) {
           s.add({sample_randn({2, 3, 2, 2})});
           s.add({sample_randn({2, 3, 2})});
-          s.error({sample_randn({2, 3})}, "[N, C, L] or [N, C, H, W] is needed");
+          s.add({sample_randn({2, 3, 2, 2, 2})});
+          s.error({sample_randn({2, 3})}, "is needed, found sizes [2, 3]");
           s.large([] { return Values{randn({64, 64, 28, 28})}; });
         },
     .any_layout = true};
@@ -382,6 +394,11 @@ extern constinit const OpDef convolution_op = {
                  ints(2, 1), ints(1, 0), ints(1, 2), true, ints(1, 0), 2});
           s.add({sample_randn({0, 2, 4, 3}), sample_randn({2, 2, 3, 2}), sample_randn({2}),
                  ints(1, 1), ints(1, 0), ints(1, 1), false, ints(0, 0), 1});
+          const auto three = [](int64_t a, int64_t b, int64_t d) { return Value::ints({a, b, d}); };
+          s.add({sample_randn({1, 2, 3, 2, 3}), sample_randn({2, 1, 2, 2, 1}), sample_randn({2}),
+                 three(1, 2, 1), three(0, 1, 0), three(2, 1, 1), false, three(0, 0, 0), 2});
+          s.add({sample_randn({1, 2, 2, 1, 2}), sample_randn({2, 1, 2, 2, 2}), Value(),
+                 three(2, 1, 1), three(0, 0, 1), three(1, 1, 1), true, three(1, 0, 0), 1});
           s.error({sample_randn({1, 3, 4, 4}), sample_randn({2, 2, 3, 3}), Value(), ints(1, 1),
                    ints(0, 0), ints(1, 1), false, ints(0, 0), 1},
                   "input has 3 channels but the weight takes 2 in 1 groups");

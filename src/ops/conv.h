@@ -8,11 +8,12 @@
 
 namespace pellucid {
 
-/// Whether [N, C, H, W] or [N, C, L] lies in memory with the channels innermost and no gaps.
+/// Whether [N, C, …] with one to three more dims lies in memory with the channels innermost and no
+/// gaps.
 inline bool in_channels_last_order(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
   const size_t n = impl.sizes.size();
-  if (n != 3 && n != 4) return false;
+  if (n < 3 || n > 5) return false;
   if (impl.numel == 0) return true;
   int64_t step = 1;
   const auto dense = [&](size_t d) {
@@ -21,7 +22,10 @@ inline bool in_channels_last_order(const Tensor& t) {
     step *= impl.sizes[d];
     return fits;
   };
-  return dense(1) && (n == 3 || dense(3)) && dense(2) && dense(0);
+  if (!dense(1)) return false;
+  for (size_t d = n - 1; d >= 2; --d)
+    if (!dense(d)) return false;
+  return dense(0);
 }
 
 /// Whether the program itself chose channels-last for t, so that a result must show it too.

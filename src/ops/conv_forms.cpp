@@ -11,6 +11,8 @@ struct Form {
   bool transposed = false;
 };
 
+constexpr const char* kSpatial[] = {"", "L", "H, W", "D, H, W"};
+
 // Inputs [N, C, …] or [C, …]; the attributes are given as lists that may hold one int.
 Tensor run_form(const Call& c, Form form, IntArrayRef stride_, IntArrayRef padding_,
                 IntArrayRef dilation_, IntArrayRef extra_, int64_t groups) {
@@ -20,7 +22,7 @@ Tensor run_form(const Call& c, Form form, IntArrayRef stride_, IntArrayRef paddi
   const auto dims = static_cast<size_t>(c.in(0).dim());
   PELLUCID_CHECK(dims == n + 1 || dims == n + 2, ShapeError,
                  "{}: 'input' must be [N, C, {}] or [C, {}], found sizes {}.", c.name(),
-                 n == 1 ? "L" : "H, W", n == 1 ? "L" : "H, W", c.in(0).sizes());
+                 kSpatial[n], kSpatial[n], c.in(0).sizes());
   Dims stride = per_dim(c.name(), "stride", stride_, n),
        padding = per_dim(c.name(), "padding", padding_, n),
        dilation = per_dim(c.name(), "dilation", dilation_, n),
@@ -179,6 +181,50 @@ extern constinit const OpDef conv2d_padding_op = {
               {{"padding", "same"}, {"stride", 2}});
     }};
 
+extern constinit const OpDef conv3d_op = {
+    .schema =
+        "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
+        "int[3] dilation=1, int groups=1) -> Tensor",
+    .doc =
+        "Convolution of [N, C, D, H, W] or [C, D, H, W] with a weight [out, C / groups, kernel "
+        "depth, kernel height, kernel width].",
+    .kind = OpKind::Contraction,
+    .compose = conv<3>,
+    .onnx = {"Conv", 11},
+    .samples = [](Samples& s) {
+      s.add({sample_randn({1, 2, 3, 2, 3}), sample_randn({2, 2, 2, 2, 2}), sample_randn({2})});
+      s.add({sample_randn({2, 3, 3, 2}), sample_randn({2, 1, 2, 1, 2}), sample_randn({2})},
+            {{"stride", Value::ints({2, 1, 1})},
+             {"padding", Value::ints({1, 0, 1})},
+             {"dilation", Value::ints({1, 2, 1})},
+             {"groups", 2}});
+      s.add({sample_randn({0, 1, 3, 3, 3}), sample_randn({2, 1, 2, 2, 2}), sample_randn({2})});
+      s.error({sample_randn({1, 3, 3, 3, 3}), sample_randn({2, 2, 2, 2, 2})},
+              "input has 3 channels but the weight takes 2");
+      s.error({sample_randn({3, 3, 3}), sample_randn({2, 2, 2, 2, 2})},
+              "'input' must be [N, C, D, H, W] or [C, D, H, W]");
+      s.error({sample_randn({1, 2, 1, 3, 3}), sample_randn({2, 2, 2, 2, 2})},
+              "the kernel reaches over 2 elements but dimension 2 has 1");
+      s.large([] {
+        return Values{randn({4, 32, 16, 28, 28}), randn({64, 32, 3, 3, 3}), randn({64}), 1, 1};
+      });
+    }};
+
+extern constinit const OpDef conv3d_padding_op = {
+    .schema =
+        "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str "
+        "padding, int[3] dilation=1, int groups=1) -> Tensor",
+    .doc = "conv3d with padding 'valid' (none) or 'same' (the result has the input's sizes).",
+    .kind = OpKind::Contraction,
+    .compose = conv_named<3>,
+    .samples = [](Samples& s) {
+      s.add({sample_randn({1, 1, 2, 3, 2}), sample_randn({2, 1, 2, 3, 1}), sample_randn({2})},
+            {{"padding", "same"}});
+      s.add({sample_randn({1, 2, 3, 2}), sample_randn({1, 1, 2, 2, 2})}, {{"padding", "valid"}});
+      s.error({sample_randn({1, 1, 2, 3, 2}), sample_randn({2, 1, 2, 3, 1})}, "needs a stride of 1",
+              {{"padding", "same"}, {"stride", 2}});
+    }};
+
 extern constinit const OpDef conv_transpose1d_op = {
     .schema =
         "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] "
@@ -222,6 +268,30 @@ extern constinit const OpDef conv_transpose2d_op = {
               "the result would have size", {{"padding", 1}});
       s.large([] {
         return Values{randn({16, 64, 28, 28}), randn({64, 32, 4, 4}), randn({32}), 2, 1};
+      });
+    }};
+
+extern constinit const OpDef conv_transpose3d_op = {
+    .schema =
+        "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, "
+        "int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+    .doc =
+        "The transpose of conv3d as a linear map; the weight is [C, out / groups, kernel depth, "
+        "kernel height, kernel width].",
+    .kind = OpKind::Contraction,
+    .compose = conv_transposed<3>,
+    .onnx = {"ConvTranspose", 11},
+    .samples = [](Samples& s) {
+      s.add({sample_randn({1, 2, 2, 1, 2}), sample_randn({2, 1, 2, 2, 1}), sample_randn({1})});
+      s.add({sample_randn({2, 2, 2, 1}), sample_randn({2, 1, 2, 3, 2}), sample_randn({2})},
+            {{"stride", Value::ints({2, 1, 1})},
+             {"padding", Value::ints({0, 1, 0})},
+             {"output_padding", Value::ints({1, 0, 0})},
+             {"groups", 2}});
+      s.error({sample_randn({1, 3, 2, 2, 2}), sample_randn({2, 2, 2, 2, 2})},
+              "input has 3 channels but the weight takes 2");
+      s.large([] {
+        return Values{randn({4, 32, 8, 14, 14}), randn({32, 32, 2, 2, 2}), randn({32}), 2};
       });
     }};
 

@@ -37,6 +37,7 @@ void make_like(Call& c, size_t dtype_at, DType dtype) {
     case MemoryFormat::Contiguous:
       return c.make_output(self.sizes(), dtype);
     case MemoryFormat::ChannelsLast:
+      check_dim(c, self, 4, "self");
       return c.make_output(self.sizes(), detail::channels_last_strides(self.sizes()), dtype);
     case MemoryFormat::Preserve:
       return c.make_output(self.sizes(), dense_strides_like(self), dtype);

@@ -2,6 +2,8 @@
 #include "core/vjp_tools.h"
 #include "kernels/index.h"
 #include "ops/index.h"
+#include "pellucid/autograd.h"
+#include "pellucid/operators.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -13,8 +15,6 @@ void infer_embedding(Call& c) {
   check_defined(c, 1, "indices");
   check_dim(c, c.in(0), 2, "weight");
   check_index_dtype(c, c.in(1));
-  PELLUCID_CHECK(!c.flag(1) && !c.flag(2), NotImplementedError,
-                 "embedding: scale_grad_by_freq and sparse must be false.");
   Dims sizes(c.in(1).sizes());
   sizes.push_back(c.in(0).size(1));
   c.make_output(sizes, c.in(0).dtype());
@@ -32,15 +32,21 @@ void run_embedding(Call& c) {
                         indices.raw<int64_t>(), n, c.out().raw_data());
 }
 
+// How often each of `rows` rows is looked up, at least once, as a column of that dtype.
+Tensor frequencies(const Tensor& indices, int64_t rows, DType dtype) {
+  const Tensor counts = bincount(indices.flatten().to(kInt64), {}, rows);
+  return counts.clamp_min(1).to(dtype).unsqueeze(1);
+}
+
 Tensors embedding_vjp(const Vjp& v) {
   // A table that already has a gradient (the output layer's, where the weights are tied) gets the
   // rows added: a table of zeros and its sum would move it all several times.
   const auto add_rows = [&](const Tensor& sum) {
     sum.index_add_(0, v.in(1).flatten(), v.grad.reshape({-1, v.in_sizes(0)[1]}));
   };
-  if (v.integer(0) < 0 && v.grad.numel() > 0 && tape::add_to_gradient(0, add_rows))
+  if (v.integer(0) < 0 && !v.flag(1) && v.grad.numel() > 0 && tape::add_to_gradient(0, add_rows))
     return {Tensor(), Tensor()};
-  return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), false),
+  return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), v.flag(1)),
           Tensor()};
 }
 
@@ -54,8 +60,6 @@ void infer_embedding_backward(Call& c) {
                  "embedding_dense_backward: grad_output must have the sizes of indices and one dim "
                  "more, found {} and {}.",
                  grad.sizes(), indices.sizes());
-  PELLUCID_CHECK(!c.flag(2), NotImplementedError,
-                 "embedding_dense_backward: scale_grad_by_freq must be false.");
   c.make_output({c.integer(0), grad.sizes().back()}, grad.dtype());
 }
 
@@ -69,6 +73,9 @@ void run_embedding_backward(Call& c) {
   kernels::embedding_backward(grad.dtype(), grad.raw_data(), indices.raw<int64_t>(),
                               indices.numel(), c.integer(0), c.out().size(1), c.integer(1),
                               c.out().raw_data());
+  if (!c.flag(2) || indices.numel() == 0) return;
+  const NoGradGuard off;
+  c.out().div_(frequencies(indices, c.integer(0), grad.dtype()));
 }
 
 }  // namespace
@@ -77,7 +84,10 @@ extern constinit const OpDef embedding_op = {
     .schema =
         "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool "
         "scale_grad_by_freq=False, bool sparse=False) -> Tensor",
-    .doc = "The rows of weight that the indices name; the row padding_idx gets no gradient.",
+    .doc =
+        "The rows of weight that the indices name; the row padding_idx gets no gradient. With "
+        "scale_grad_by_freq a row's gradient is divided by how often it was named. The gradient is "
+        "dense, whatever sparse says.",
     .kind = OpKind::Index,
     .infer = infer_embedding,
     .cost =
@@ -94,6 +104,7 @@ extern constinit const OpDef embedding_op = {
           s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5),
                          2});  // the padding row's gradient is 0 by definition
           s.add({sample_randn({3, 2}), sample_ints({}, 0, 3)});
+          s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5), -1, true, true});
           s.error({sample_randn({5, 3}), sample_ints({2}, 5, 6)},
                   "index 5 is out of range for a table of 5 rows");
           s.error({sample_randn({5}), sample_ints({2}, 0, 5)}, "'weight' must have 2 dimensions");
@@ -116,7 +127,10 @@ extern constinit const OpDef embedding_dense_backward_op = {
     .kernel = run_embedding_backward,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
-      Tensor g = embedding(v.grad, v.in(1), v.integer(1));
+      const Tensor scaled = v.flag(2) && v.in(1).numel() > 0
+                                ? v.grad / frequencies(v.in(1), v.integer(0), v.grad.dtype())
+                                : v.grad;
+      Tensor g = embedding(scaled, v.in(1), v.integer(1));
       if (v.integer(1) >= 0) g = g.masked_fill(v.in(1).eq(v.integer(1)).unsqueeze(-1), 0);
       return {g, Tensor()};
     },
@@ -124,6 +138,7 @@ extern constinit const OpDef embedding_dense_backward_op = {
         [](Samples& s) {
           s.add({sample_randn({2, 3, 2}), sample_ints({2, 3}, 0, 4), 4, -1, false});
           s.add({sample_randn({5, 2}), sample_ints({5}, 0, 3), 3, 1, false});
+          s.add({sample_randn({5, 2}), sample_ints({5}, 0, 3), 3, -1, true});
           s.error({sample_randn({5, 2}), sample_ints({4}, 0, 3), 3, -1, false},
                   "the sizes of indices and one dim more");
           s.large([] {

@@ -18,6 +18,10 @@ void copy_values(const Tensor& to, const Tensor& from);
 /// An int64 vector, for samples.
 Tensor index_vector(std::initializer_list<int64_t> values);
 
+/// Sizes and strides of a tensor without dimensions are those of one with one element.
+inline Dims sizes_1d(const Tensor& t) { return t.dim() == 0 ? Dims{1} : Dims(t.sizes()); }
+inline Dims strides_1d(const Tensor& t) { return t.dim() == 0 ? Dims{1} : Dims(t.raw_strides()); }
+
 /// Calls f with t if it is row-major, else with a row-major copy that is written back.
 template <class F> void with_contiguous(const Tensor& t, F&& f) {
   const Tensor dense = contiguous_values(t);

@@ -43,6 +43,7 @@ void make_copy_output(Call& c, DType dtype, std::optional<MemoryFormat> format) 
       c.make_output(self.sizes(), dtype);
       break;
     case MemoryFormat::ChannelsLast:
+      check_dim(c, self, 4, "self");
       c.make_output(self.sizes(), detail::channels_last_strides(self.sizes()), dtype);
       break;
     case MemoryFormat::Preserve:
@@ -312,7 +313,7 @@ extern constinit const OpDef clone_op = {
           s.add({sample_randn({2, 3})});
           s.add({sample_randn({2, 3}).permute({1, 0})});
           s.add({sample_randn({2, 3, 2, 2})}, {{"memory_format", MemoryFormat::ChannelsLast}});
-          s.error({sample_randn({2, 3})}, "channels_last needs a 4-dimensional tensor",
+          s.error({sample_randn({2, 3})}, "'self' must have 4 dimensions",
                   {{"memory_format", MemoryFormat::ChannelsLast}});
           s.large([] { return Values{randn({4096, 1024})}; });
         },

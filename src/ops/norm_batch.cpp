@@ -300,6 +300,8 @@ extern constinit const OpDef batch_norm_op = {
     .compose = [](const Call& c) -> Tensors {
       const Tensor w = input_if(c, 1), b = input_if(c, 2), mean = input_if(c, 3),
                    variance = input_if(c, 4);
+      // PyTorch takes a vector without elements, which has no dim of channels.
+      if (c.has_in(0) && c.in(0).dim() == 1 && c.in(0).numel() == 0) return {c.in(0).clone()};
       if (c.flag(0))
         return {batch_norm_train(c.in(0), w, b, mean, variance, c.number(1), c.number(2))};
       PELLUCID_CHECK(mean.defined() && variance.defined(), ValueError,

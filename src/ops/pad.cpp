@@ -110,6 +110,11 @@ PadMode pad_mode(std::string_view mode) {
   return PadMode::Circular;
 }
 
+// What negative pads leave of a dim. Circular padding repeats that, as PyTorch does.
+int64_t left_over(int64_t size, const Pads& p, size_t d) {
+  return size + std::min<int64_t>(p.left[d], 0) + std::min<int64_t>(p.right[d], 0);
+}
+
 Dims mapped_sizes(IntArrayRef sizes, IntArrayRef pad, std::string_view mode_name) {
   const PadMode mode = pad_mode(mode_name);
   PELLUCID_CHECK(!pad.empty(), ValueError,
@@ -117,7 +122,8 @@ Dims mapped_sizes(IntArrayRef sizes, IntArrayRef pad, std::string_view mode_name
                  mode_name);
   const Pads p = pads_of("pad", pad, static_cast<int64_t>(sizes.size()));
   for (size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t most = std::max(p.left[d], p.right[d]), n = sizes[d];
+    const int64_t most = std::max(p.left[d], p.right[d]),
+                  n = mode == PadMode::Circular ? left_over(sizes[d], p, d) : sizes[d];
     const bool fits = most <= 0 || (mode == PadMode::Replicate ? n > 0
                                     : mode == PadMode::Reflect ? most < n
                                                                : most <= n);
@@ -144,9 +150,11 @@ std::vector<std::vector<int64_t>> offset_tables(IntArrayRef padded, IntArrayRef 
         case PadMode::Replicate:
           at = std::clamp<int64_t>(at, 0, n - 1);
           break;
-        case PadMode::Circular:
-          at = at < 0 ? at + n : at >= n ? at - n : at;
+        case PadMode::Circular: {
+          const int64_t first = std::max<int64_t>(-p.left[d], 0), kept = left_over(n, p, d);
+          at = at < first ? at + kept : at >= first + kept ? at - kept : at;
           break;
+        }
       }
       tables[d].push_back(at * strides[d]);
     }
@@ -311,6 +319,7 @@ extern constinit const OpDef pad_map_op = {
           s.add({sample_randn({2, 4}), Value::ints({2, 1}), "reflect"});
           s.add({sample_randn({2, 3, 3}), Value::ints({1, 3, 0, 2}), "replicate"});
           s.add({sample_randn({4, 2, 1}).transpose(0, 1), Value::ints({0, 1, 4, 2}), "circular"});
+          s.add({sample_randn({4, 4}), Value::ints({-1, 1, 2, -2}), "circular"});
           s.error({sample_randn({2, 3}), Value::ints({3, 0}), "reflect"},
                   "must be less than its size 3");
           s.error({sample_randn({2, 3}), Value::ints({1, 0}), "mirror"}, "mode must be");

@@ -22,7 +22,8 @@ struct PoolSizes {
     const size_t first = batched ? 2 : 1;
     N = batched ? sizes[0] : 1, C = sizes[first - 1], H = n == 2 ? sizes[first] : 1,
     W = sizes.back();
-    for (size_t i = first; i < sizes.size(); ++i)
+    // Without a batch the channels must not be empty either, as in PyTorch.
+    for (size_t i = batched ? first : 0; i < sizes.size(); ++i)
       PELLUCID_CHECK(
           sizes[i] > 0 && sizes[i] < (int64_t{1} << 31), ShapeError,
           "{}: the pooled dimensions must not be empty (and below 2^31), found sizes {}.", c.name(),

@@ -283,7 +283,11 @@ extern constinit const OpDef roll_op = {
     .schema = "roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
     .doc = "Moves entries cyclically; without dims the tensor is rolled as one line.",
     .compose = [](const Call& c) -> Tensors {
-      if (!c.ints(1).empty()) return {_roll(c.in(0), c.ints(0), c.ints(1))};
+      if (!c.ints(1).empty()) {
+        PELLUCID_CHECK(c.in(0).dim() > 0, IndexError,
+                       "roll: dims {} were given, but the tensor has no dimensions.", c.ints(1));
+        return {_roll(c.in(0), c.ints(0), c.ints(1))};
+      }
       PELLUCID_CHECK(c.ints(0).size() == 1, ValueError,
                      "roll: shifts {} and dims {} must have the same length.", c.ints(0),
                      c.ints(1));
@@ -294,6 +298,7 @@ extern constinit const OpDef roll_op = {
           s.add({sample_randn({2, 3}), 1});
           s.add({sample_randn({2, 3}), Value::ints({1, -4}), Value::ints({0, 1})});
           s.error({sample_randn({2, 3}), Value::ints({1, 2})}, "must have the same length");
+          s.error({sample_randn({}), 0, 0}, "the tensor has no dimensions");
           s.large([] { return Values{randn({4096, 1024}), 5, 1}; });
         },
 };

@@ -38,6 +38,9 @@ struct RoundDecimals {
   }
 };
 
+// One zero, expanded: memory is written only where something is added to it.
+Tensors step_vjp(const Vjp& v) { return {zeros({}, v.grad.dtype()).expand(v.grad.sizes())}; }
+
 void round_samples(Samples& s) {
   unary_samples(s);
   s.add_no_grad({sample_ints({4}, -3, 3)});
@@ -46,22 +49,22 @@ void round_samples(Samples& s) {
 }  // namespace
 
 extern constinit const OpDef floor_op = unary_same<Floor, Accept::NoBool>(
-    "floor[_](Tensor self) -> Tensor", "the greatest integer not above self", Saved::None, zero_vjp,
+    "floor[_](Tensor self) -> Tensor", "the greatest integer not above self", Saved::None, step_vjp,
     round_samples, {"Floor", 13});
 extern constinit const OpDef ceil_op = unary_same<Ceil, Accept::NoBool>(
-    "ceil[_](Tensor self) -> Tensor", "the least integer not below self", Saved::None, zero_vjp,
+    "ceil[_](Tensor self) -> Tensor", "the least integer not below self", Saved::None, step_vjp,
     round_samples, {"Ceil", 13});
 extern constinit const OpDef trunc_op = unary_same<Trunc, Accept::NoBool>(
-    "trunc[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, zero_vjp,
+    "trunc[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, step_vjp,
     round_samples);
 extern constinit const OpDef round_op = unary_same<Round, Accept::NoBool>(
-    "round[_](Tensor self) -> Tensor", "the nearest integer, ties to even", Saved::None, zero_vjp,
+    "round[_](Tensor self) -> Tensor", "the nearest integer, ties to even", Saved::None, step_vjp,
     round_samples, {"Round", 11});
 extern constinit const OpDef round_decimals_op =
     unary_same<RoundDecimals, Accept::Floating, kernels::FloatTypes>(
         "round[_].decimals(Tensor self, *, int decimals) -> Tensor",
         "rounded to a number of decimals; negative ones round to tens, hundreds…", Saved::None,
-        zero_vjp, [](Samples& s) {
+        step_vjp, [](Samples& s) {
           s.add_no_grad({sample_randn({3, 4})}, {{"decimals", 1}});
           s.add_no_grad({sample_uniform({4}, -200, 200)}, {{"decimals", -1}});
           s.error({sample_ints({4}, 0, 9)}, "takes floating tensors", {{"decimals", 1}});
@@ -71,7 +74,7 @@ extern constinit const OpDef frac_op = unary_same<Frac, Accept::Floating, kernel
     "frac[_](Tensor self) -> Tensor", "self - trunc(self)", Saved::None,
     [](const Vjp& v) -> Tensors { return {v.grad}; }, unary_samples);
 extern constinit const OpDef sign_op =
-    unary_same<Sign>("sign[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, zero_vjp,
+    unary_same<Sign>("sign[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, step_vjp,
                      round_samples, {"Sign", 13});
 extern constinit const OpDef sgn_op =
     alias<sign_op>("sgn[_](Tensor self) -> Tensor", "sign", round_samples);

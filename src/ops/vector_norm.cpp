@@ -1,5 +1,4 @@
-// p-norms of vectors and the entrywise and induced (1, inf) norms of matrices. Norms that need
-// singular values are not here.
+// p-norms of vectors and norms of matrices; those of order 2 and 'nuc' are of the singular values.
 #include <cmath>
 
 #include "ops/reduce.h"
@@ -101,7 +100,10 @@ Tensor matrix_norm(const Call& c, double order, IntArrayRef dim, bool keepdim,
   const int64_t across = std::isinf(order) ? m.rows : m.columns;
   const Tensor values =
       std::fabs(order) == 2 ? singular_values(m) : linalg_vector_norm(m.x, 1, along, true);
-  const Tensor result = order > 0 ? values.amax(across, true) : values.amin(across, true);
+  // The norm of a matrix without entries is 0; a negative order has no least sum to give.
+  const Tensor result = order > 0 && values.size(across) == 0 ? values.sum(across, true)
+                        : order > 0                           ? values.amax(across, true)
+                                                              : values.amin(across, true);
   return without_matrix_dims(result, m, keepdim);
 }
 
@@ -259,6 +261,9 @@ extern constinit const OpDef linalg_matrix_norm_op = {
           s.add({sample_randn({3, 2}, 0.1), -1});
           s.add({sample_randn({3, 2}), 2});
           s.add({sample_randn({2, 3, 2}), -2, Value::ints({2, 0})});
+          s.add({sample_randn({5, 0}), 1});
+          s.add({sample_randn({0, 5}), 2});
+          s.error({sample_randn({0, 5}), -INFINITY}, "of nothing is not defined");
           s.error({sample_randn({3, 2}), 0.5}, "no matrix norm of order 0.5");
           s.error({sample_randn({3}), 1}, "at least two dimensions");
           s.error({sample_randn({3, 2}), 1, Value::ints({0, 0})}, "two different dims");

@@ -156,8 +156,9 @@ Dims contiguous_strides(IntArrayRef sizes) {
 }
 
 Dims channels_last_strides(IntArrayRef sizes) {
-  PELLUCID_CHECK(sizes.size() == 4 || sizes.size() == 3, ShapeError,
-                 "channels_last needs a 4-dimensional tensor (N, C, H, W), found sizes {}.", sizes);
+  PELLUCID_CHECK(sizes.size() >= 3 && sizes.size() <= 5, ShapeError,
+                 "channels_last needs [N, C, …] with one to three more dims, found sizes {}.",
+                 sizes);
   Dims strides(sizes.size(), 1);
   int64_t step = sizes[1];
   for (size_t i = sizes.size(); i-- > 2;) {

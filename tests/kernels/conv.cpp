@@ -33,18 +33,19 @@ template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {
 template <class F> void for_each_product(const ConvShape& s, F f) {
   const int64_t cg = s.C / s.groups, og = s.O / s.groups;
   for (int64_t n = 0; n < s.N; ++n)
-    for (int64_t i = 0; i < s.OH(); ++i)
-      for (int64_t j = 0; j < s.OW(); ++j)
-        for (int64_t o = 0; o < s.O; ++o)
-          for (int64_t c = 0; c < cg; ++c)
-            for (int64_t a = 0; a < s.KH; ++a)
-              for (int64_t b = 0; b < s.KW; ++b) {
-                const int64_t h = i * s.stride_h - s.pad_h + a * s.dilation_h;
-                const int64_t w = j * s.stride_w - s.pad_w + b * s.dilation_w;
-                if (h < 0 || h >= s.H || w < 0 || w >= s.W) continue;
-                f(((n * s.H + h) * s.W + w) * s.C + o / og * cg + c,
-                  ((o * cg + c) * s.KH + a) * s.KW + b, ((n * s.OH() + i) * s.OW() + j) * s.O + o);
-              }
+    for (int64_t p = 0; p < s.out_pixels(); ++p)
+      for (int64_t o = 0; o < s.O; ++o)
+        for (int64_t c = 0; c < cg; ++c)
+          for (int64_t tap = 0; tap < s.taps(); ++tap) {
+            const int64_t k = p / (s.OH() * s.OW()), i = p / s.OW() % s.OH(), j = p % s.OW();
+            const int64_t e = tap / (s.KH * s.KW), a = tap / s.KW % s.KH, b = tap % s.KW;
+            const int64_t d = k * s.stride_d - s.pad_d + e * s.dilation_d,
+                          h = i * s.stride_h - s.pad_h + a * s.dilation_h,
+                          w = j * s.stride_w - s.pad_w + b * s.dilation_w;
+            if (d < 0 || d >= s.D || h < 0 || h >= s.H || w < 0 || w >= s.W) continue;
+            f((((n * s.D + d) * s.H + h) * s.W + w) * s.C + o / og * cg + c,
+              (o * cg + c) * s.taps() + tap, (n * s.out_pixels() + p) * s.O + o);
+          }
 }
 
 struct Results {
@@ -153,12 +154,39 @@ std::vector<ConvShape> shapes() {
       // Weights' gradients that are cut by output channels.
       {.N = 1, .C = 9, .H = 7, .W = 6, .O = 64, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
       {.N = 3, .C = 512, .H = 2, .W = 2, .O = 256, .KH = 1, .KW = 1},
+      // Volumes.
+      {.N = 2, .C = 3, .H = 5, .W = 4, .O = 8, .KH = 3, .KW = 2, .pad_h = 1, .D = 6, .KD = 2},
+      {.N = 3,
+       .C = 16,
+       .H = 6,
+       .W = 7,
+       .O = 32,
+       .KH = 3,
+       .KW = 3,
+       .stride_w = 2,
+       .pad_h = 1,
+       .pad_w = 1,
+       .D = 5,
+       .KD = 3,
+       .stride_d = 2,
+       .pad_d = 1},
+      {.N = 1,
+       .C = 4,
+       .H = 4,
+       .W = 4,
+       .O = 6,
+       .KW = 2,
+       .groups = 2,
+       .D = 7,
+       .KD = 3,
+       .dilation_d = 2},
+      {.N = 2, .C = 5, .H = 3, .W = 3, .O = 4, .D = 1, .KD = 3, .pad_d = 1},
   };
   std::mt19937 g(7);
   const auto pick = [&](int64_t from, int64_t to) {
     return from + static_cast<int64_t>(g() % static_cast<uint64_t>(to - from + 1));
   };
-  while (all.size() < 40) {
+  while (all.size() < 44) {
     ConvShape s;
     s.groups = pick(1, 3);
     s.N = pick(1, 5);
@@ -177,13 +205,13 @@ std::vector<ConvShape> shapes() {
 
 template <class T> void check_all(double tolerance) {
   for (const ConvShape& s : shapes()) {
-    INFO("N ", s.N, " C ", s.C, " H ", s.H, " W ", s.W, " O ", s.O, " K ", s.KH, "x", s.KW,
-         " stride ", s.stride_h, ",", s.stride_w, " pad ", s.pad_h, ",", s.pad_w, " dilation ",
-         s.dilation_h, ",", s.dilation_w, " groups ", s.groups);
-    const auto x = random_values<double>(s.N * s.H * s.W * s.C, 1),
+    INFO("N ", s.N, " C ", s.C, " D ", s.D, " KD ", s.KD, " H ", s.H, " W ", s.W, " O ", s.O, " K ",
+         s.KH, "x", s.KW, " stride ", s.stride_h, ",", s.stride_w, " pad ", s.pad_h, ",", s.pad_w,
+         " dilation ", s.dilation_h, ",", s.dilation_w, " groups ", s.groups);
+    const auto x = random_values<double>(s.N * s.in_pixels() * s.C, 1),
                w = random_values<double>(s.weight_count(), 2);
     const auto bias = random_values<double>(s.O, 3),
-               dy = random_values<double>(s.N * s.OH() * s.OW() * s.O, 4);
+               dy = random_values<double>(s.N * s.out_pixels() * s.O, 4);
     const auto as = [](const std::vector<double>& v) { return std::vector<T>(v.begin(), v.end()); };
     const Results expected = reference(s, x, w, bias, dy);
     std::vector<Computed<T>> results;

@@ -226,7 +226,43 @@ def rotary(x, cos, sin):
     return torch.stack([x0 * cos - x1 * sin, x0 * sin + x1 * cos], -1).flatten(-2)
 
 
+def sum_rows(self, source, target, rows, scale=None):
+    picked = self.index_select(0, source)
+    picked = picked if scale is None else picked * scale.unsqueeze(1)
+    return torch.zeros(rows, self.shape[1], dtype=self.dtype).index_add(0, target, picked)
+
+
+def argmax_rows(self, source, target, rows):
+    """Row by row, column by column; the first of equal ones."""
+    out = torch.full((rows, self.shape[1]), -1)
+    for row, to in zip(source.tolist(), target.tolist()):
+        better = (out[to] < 0) | (self[row] > self.gather(0, out[to].clamp_min(0).unsqueeze(0))[0])
+        out[to] = torch.where(better, row, out[to])
+    return out
+
+
+def bag_numbers(offsets, count, include_last_offset=False):
+    return torch.searchsorted(offsets, torch.arange(count), right=True) - 1
+
+
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
+                  include_last_offset=False, padding_idx=None):
+    """All four results; those beside the first are what the CPU's fast paths of PyTorch leave out."""
+    out = F.embedding_bag(indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode], False,
+                          per_sample_weights, include_last_offset, padding_idx)
+    bags = bag_numbers(offsets, indices.numel())
+    keep = torch.ones_like(indices, dtype=torch.bool) if padding_idx is None else indices != padding_idx % weight.shape[0]
+    sizes = torch.bincount(bags[keep], minlength=out.shape[0])
+    found = argmax_rows(weight, indices[keep], bags[keep], out.shape[0]) if mode == 2 else torch.empty(0, dtype=torch.int64)
+    return out, bags, sizes, found
+
+
 OWN = {
+    "_argmax_rows": argmax_rows,
+    "_bag_numbers": bag_numbers,
+    "_scatter_multiply": lambda self, dim, index, src: self.scatter_reduce(dim, index, src, "prod"),
+    "_sum_rows": sum_rows,
+    "embedding_bag": embedding_bag,
     "linalg_eigh": linalg_eigh,
     "linalg_svd": linalg_svd,
     "resample": resample,
@@ -292,6 +328,9 @@ OWN = {
 
 # What PyTorch does not have, with the reason.
 NO_COUNTERPART = {
+    "_grid_slopes": "derivatives of any order by the grid; grid_sampler, its values and gradients, is compared",
+    "_grid_spread": "derivatives of any order by the grid; grid_sampler, its values and gradients, is compared",
+    "_grid_values": "derivatives of any order by the grid; grid_sampler, its values and gradients, is compared",
     "_attention_dropout": "draws the numbers of (seed, offset) again; PyTorch's generator cannot be asked for these",
     "dropout_train_backward": "draws the numbers of (seed, offset) again; PyTorch's generator cannot be asked for these",
 }

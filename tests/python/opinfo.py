@@ -6,7 +6,9 @@ usage: opinfo.py LIST.json [--op NAME]… [--verbose] [--report FILE] [--least P
 LIST.json names operators of torch.testing._internal.common_methods_invocations.op_db ({"ops": {"add": […], …}}). Every sample
 runs forward in float32 and, where the operator is differentiable, forward and backward in float64; both must be close by
 torch.testing.assert_close's defaults with equal dtypes and sizes. Error inputs must raise. Random operators are compared by
-dtype and sizes. Needs PyTorch 2.13, expecttest and pellucid in one environment.
+dtype and sizes. Singular and eigenvectors are determined up to their signs, and those of a null space up to a rotation, so
+they are compared by what PyTorch's own samples derive from them (FREE below); gradients by the samples' own functions of
+them (output_process_fn_grad). Needs PyTorch 2.13, expecttest and pellucid in one environment.
 Ends with "N passed, N failed, N skipped", which counts samples; with --report a list by operator is written.
 """
 import argparse
@@ -25,6 +27,25 @@ import pellucid.nn.functional
 
 RANDOM = {"rand_like", "randn_like", "bernoulli", "multinomial", "normal", "normal.in_place", "normal.number_mean", "uniform",
           "nn.functional.dropout", "empty", "rand", "randn"}
+
+
+def svd_invariants(parts):
+    """S, |U| and |Vh| of the singular values, U S Vh, and the projections on the rest of full matrices."""
+    u, s, vh = parts
+    k = s.shape[-1]
+    rest_u, rest_v = u[..., k:], vh[..., k:, :]
+    return [s, u[..., :k].abs(), vh[..., :k, :].abs(), (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :],
+            rest_u @ rest_u.transpose(-2, -1), rest_v.transpose(-2, -1) @ rest_v]
+
+
+def eigh_invariants(parts):
+    """The eigenvalues, |V|, and V diag(values) V^T."""
+    values, vectors = parts
+    return [values, vectors.abs(), (vectors * values.unsqueeze(-2)) @ vectors.transpose(-2, -1)]
+
+
+# What is compared of results that are not determined completely. Sizes and dtypes are compared besides.
+FREE = {"linalg.svd": svd_invariants, "linalg.eigh": eigh_invariants}
 
 
 def to_ours(value, leaves=None):
@@ -96,10 +117,15 @@ def our_function(op):
         return lambda x, *args, **kwargs: method(x, *args, **kwargs)
 
 
-def compare(actual, expected, random):
+def compare(actual, expected, random, free=None):
     theirs, ours = flat_tensors(expected, torch.Tensor), [to_theirs(t) for t in flat_tensors(actual, pellucid.Tensor)]
     if len(theirs) != len(ours):
         raise AssertionError(f"{len(ours)} results instead of {len(theirs)}")
+    if free is not None:
+        for a, e in zip(ours, theirs):
+            if a.shape != e.shape or a.dtype != e.dtype:
+                raise AssertionError(f"{a.dtype}{list(a.shape)} instead of {e.dtype}{list(e.shape)}")
+        ours, theirs = free(ours), free([t.detach() for t in theirs])
     for a, e in zip(ours, theirs):
         e = e.detach()
         if random:
@@ -116,7 +142,7 @@ def run_forward(op, function, sample, random):
         warnings.simplefilter("ignore")
         ours = function(to_ours(sample.input), *to_ours(sample.args), **to_ours(sample.kwargs))
         expected = op(sample.input, *sample.args, **sample.kwargs)
-    compare(ours, expected, random)
+    compare(ours, expected, random, FREE.get(op.name))
 
 
 def run_gradients(op, function, sample, random):
@@ -126,7 +152,7 @@ def run_gradients(op, function, sample, random):
         args = to_ours((sample.input, sample.args, sample.kwargs), leaves)
         ours = function(args[0], *args[1], **args[2])
         expected = op(sample.input, *sample.args, **sample.kwargs)
-        compare(ours, expected, random)
+        compare(ours, expected, random, FREE.get(op.name))
         if random:
             return
         process = sample.output_process_fn_grad

@@ -80,7 +80,7 @@ PELLUCID_API Ref<TensorImpl> new_impl(DType dtype, IntArrayRef sizes);
 PELLUCID_API Ref<TensorImpl> alias_impl(const TensorImpl& t);
 /// Row-major strides of `sizes`.
 PELLUCID_API Dims contiguous_strides(IntArrayRef sizes);
-/// Channels-last strides of a 4-D (or 3-D: N C L) shape.
+/// Channels-last strides of [N, C, …] with one to three more dims.
 PELLUCID_API Dims channels_last_strides(IntArrayRef sizes);
 /// The product of sizes; throws ValueError where it passes 2^63 - 1, ShapeError where a size is
 /// negative.

@@ -108,6 +108,8 @@ struct kBilinear {};
 struct kBicubic {};
 struct kTrilinear {};
 struct kArea {};
+struct kBorder {};
+struct kReflection {};
 }  // namespace enumtype
 
 inline constexpr enumtype::kLinear kLinear{};
@@ -148,5 +150,7 @@ inline constexpr enumtype::kBilinear kBilinear{};
 inline constexpr enumtype::kBicubic kBicubic{};
 inline constexpr enumtype::kTrilinear kTrilinear{};
 inline constexpr enumtype::kArea kArea{};
+inline constexpr enumtype::kBorder kBorder{};
+inline constexpr enumtype::kReflection kReflection{};
 
 }  // namespace pellucid

@@ -7,7 +7,8 @@
 
 namespace pellucid::nn {
 
-/// What Conv1d and Conv2d share. The weight is [out_channels, in_channels / groups, kernel…].
+/// What Conv1d, Conv2d and Conv3d share. The weight is [out_channels, in_channels / groups,
+/// kernel…].
 template <size_t D, class Derived> class PELLUCID_API ConvNdImpl : public Cloneable<Derived> {
  public:
   explicit ConvNdImpl(const ConvOptions<D>& options);
@@ -18,8 +19,10 @@ template <size_t D, class Derived> class PELLUCID_API ConvNdImpl : public Clonea
   Tensor weight, bias;
 
  protected:
-  /// The input padded by hand, for padding modes other than zeros; undefined for zeros.
+  /// The input padded by hand, for padding modes other than zeros.
   Tensor padded(const Tensor& input) const;
+  /// conv(input, padding) with the input and the padding as the options say.
+  template <class F> Tensor convolve(const Tensor& input, const F& conv) const;
 };
 
 class PELLUCID_API Conv1dImpl : public ConvNdImpl<1, Conv1dImpl> {
@@ -39,6 +42,15 @@ class PELLUCID_API Conv2dImpl : public ConvNdImpl<2, Conv2dImpl> {
   Tensor forward(const Tensor& input);
 };
 using Conv2d = ModuleHolder<Conv2dImpl>;
+
+class PELLUCID_API Conv3dImpl : public ConvNdImpl<3, Conv3dImpl> {
+ public:
+  Conv3dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size)
+      : Conv3dImpl(Conv3dOptions(in_channels, out_channels, kernel_size)) {}
+  explicit Conv3dImpl(const Conv3dOptions& options);
+  Tensor forward(const Tensor& input);
+};
+using Conv3d = ModuleHolder<Conv3dImpl>;
 
 /// What the transposed convolutions share. The weight is [in_channels, out_channels / groups,
 /// kernel…].
@@ -76,9 +88,20 @@ class PELLUCID_API ConvTranspose2dImpl : public ConvTransposeNdImpl<2, ConvTrans
 };
 using ConvTranspose2d = ModuleHolder<ConvTranspose2dImpl>;
 
+class PELLUCID_API ConvTranspose3dImpl : public ConvTransposeNdImpl<3, ConvTranspose3dImpl> {
+ public:
+  ConvTranspose3dImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<3> kernel_size)
+      : ConvTranspose3dImpl(ConvTranspose3dOptions(in_channels, out_channels, kernel_size)) {}
+  explicit ConvTranspose3dImpl(const ConvTranspose3dOptions& options);
+  Tensor forward(const Tensor& input, const std::optional<IntArrayRef>& output_size = std::nullopt);
+};
+using ConvTranspose3d = ModuleHolder<ConvTranspose3dImpl>;
+
 extern template class ConvNdImpl<1, Conv1dImpl>;
 extern template class ConvNdImpl<2, Conv2dImpl>;
+extern template class ConvNdImpl<3, Conv3dImpl>;
 extern template class ConvTransposeNdImpl<1, ConvTranspose1dImpl>;
 extern template class ConvTransposeNdImpl<2, ConvTranspose2dImpl>;
+extern template class ConvTransposeNdImpl<3, ConvTranspose3dImpl>;
 
 }  // namespace pellucid::nn

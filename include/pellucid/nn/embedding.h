@@ -1,4 +1,4 @@
-// Embedding: a table of vectors, looked up by number.
+// Embedding and EmbeddingBag: a table of vectors, looked up by number, one by one or in bags.
 #pragma once
 
 #include "pellucid/nn/cloneable.h"
@@ -28,6 +28,30 @@ class Embedding : public ModuleHolder<EmbeddingImpl> {
   /// An Embedding over given vectors, frozen unless the options say otherwise.
   PELLUCID_API static Embedding from_pretrained(const Tensor& embeddings,
                                                 const EmbeddingFromPretrainedOptions& options = {});
+};
+
+/// Sums, means or maxima of the vectors of each bag of integers.
+class PELLUCID_API EmbeddingBagImpl : public Cloneable<EmbeddingBagImpl> {
+ public:
+  EmbeddingBagImpl(int64_t num_embeddings, int64_t embedding_dim)
+      : EmbeddingBagImpl(EmbeddingBagOptions(num_embeddings, embedding_dim)) {}
+  explicit EmbeddingBagImpl(EmbeddingBagOptions options);
+  void reset() override;
+  void reset_parameters();
+  /// input [bags, size], or a list of integers with where each bag begins in it.
+  Tensor forward(const Tensor& input, const Tensor& offsets = {},
+                 const Tensor& per_sample_weights = {});
+  std::string extra_repr() const override;
+  EmbeddingBagOptions options;
+  Tensor weight;
+};
+
+class EmbeddingBag : public ModuleHolder<EmbeddingBagImpl> {
+ public:
+  using ModuleHolder<EmbeddingBagImpl>::ModuleHolder;
+  /// An EmbeddingBag over given vectors, frozen unless the options say otherwise.
+  PELLUCID_API static EmbeddingBag from_pretrained(
+      const Tensor& embeddings, const EmbeddingBagFromPretrainedOptions& options = {});
 };
 
 }  // namespace pellucid::nn

@@ -50,6 +50,15 @@ class PELLUCID_API BatchNorm2dImpl : public BatchNormImplBase<BatchNorm2dImpl> {
 };
 using BatchNorm2d = ModuleHolder<BatchNorm2dImpl>;
 
+class PELLUCID_API BatchNorm3dImpl : public BatchNormImplBase<BatchNorm3dImpl> {
+ public:
+  explicit BatchNorm3dImpl(const BatchNorm3dOptions& options);
+
+ protected:
+  void check_input(const Tensor& input) const override;
+};
+using BatchNorm3d = ModuleHolder<BatchNorm3dImpl>;
+
 /// Over all positions of each channel of each sample.
 template <class Derived>
 class PELLUCID_API InstanceNormImplBase : public detail::NormBase<Derived, InstanceNormOptions> {
@@ -58,7 +67,7 @@ class PELLUCID_API InstanceNormImplBase : public detail::NormBase<Derived, Insta
   Tensor forward(const Tensor& input);
 
  protected:
-  /// Dimensions of one sample: 2 for [C, L], 3 for [C, H, W].
+  /// Dimensions of one sample: 2 for [C, L], 3 for [C, H, W], 4 for [C, D, H, W].
   virtual int64_t sample_dims() const = 0;
 };
 
@@ -80,14 +89,27 @@ class PELLUCID_API InstanceNorm2dImpl : public InstanceNormImplBase<InstanceNorm
 };
 using InstanceNorm2d = ModuleHolder<InstanceNorm2dImpl>;
 
+class PELLUCID_API InstanceNorm3dImpl : public InstanceNormImplBase<InstanceNorm3dImpl> {
+ public:
+  explicit InstanceNorm3dImpl(const InstanceNorm3dOptions& options);
+
+ protected:
+  int64_t sample_dims() const override;
+};
+using InstanceNorm3d = ModuleHolder<InstanceNorm3dImpl>;
+
 extern template class detail::NormBase<BatchNorm1dImpl, BatchNormOptions>;
 extern template class detail::NormBase<BatchNorm2dImpl, BatchNormOptions>;
+extern template class detail::NormBase<BatchNorm3dImpl, BatchNormOptions>;
 extern template class detail::NormBase<InstanceNorm1dImpl, InstanceNormOptions>;
 extern template class detail::NormBase<InstanceNorm2dImpl, InstanceNormOptions>;
+extern template class detail::NormBase<InstanceNorm3dImpl, InstanceNormOptions>;
 extern template class BatchNormImplBase<BatchNorm1dImpl>;
 extern template class BatchNormImplBase<BatchNorm2dImpl>;
+extern template class BatchNormImplBase<BatchNorm3dImpl>;
 extern template class InstanceNormImplBase<InstanceNorm1dImpl>;
 extern template class InstanceNormImplBase<InstanceNorm2dImpl>;
+extern template class InstanceNormImplBase<InstanceNorm3dImpl>;
 
 /// Over the last dimensions, with a weight and a bias for each of their elements.
 class PELLUCID_API LayerNormImpl : public Cloneable<LayerNormImpl> {

@@ -33,16 +33,23 @@ silu = _activation("silu")
 mish = _activation("mish")
 hardswish = _activation("hardswish")
 hardsigmoid = _activation("hardsigmoid")
-hardtanh = _activation("hardtanh", ("min_val", -1.0), ("max_val", 1.0))
 relu_, elu_, leaky_relu_, hardtanh_, selu_, celu_ = (
     _F[n] for n in ("relu_", "elu_", "leaky_relu_", "hardtanh_", "selu_", "celu_"))
 logsigmoid, softsign, tanhshrink, hardshrink, softshrink, softplus, prelu = (
     _F[n] for n in ("logsigmoid", "softsign", "tanhshrink", "hardshrink", "softshrink", "softplus", "prelu"))
-linear, bilinear, conv1d, conv2d, conv_transpose1d, conv_transpose2d, one_hot = (
-    _F[n] for n in ("linear", "bilinear", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d", "one_hot"))
+linear, bilinear, one_hot = (_F[n] for n in ("linear", "bilinear", "one_hot"))
+conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d = (
+    _F[n] for n in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"))
 scaled_dot_product_attention, pairwise_distance, cosine_similarity = (
     _F[n] for n in ("scaled_dot_product_attention", "pairwise_distance", "cosine_similarity"))
 sigmoid, tanh = _F["sigmoid"], _F["tanh"]
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """min(max(x, min_val), max_val)."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _F["hardtanh_" if inplace else "hardtanh"](input, min_val, max_val)
 
 
 def gelu(input, *, approximate="none"):
@@ -184,7 +191,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     """Normalisation over the batch, or by running statistics."""
-    if training and input.numel() // max(input.shape[1], 1) <= 1:
+    if training and input.numel() and input.numel() // max(input.shape[1], 1) <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return _F["batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
 

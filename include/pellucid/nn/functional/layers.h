@@ -12,10 +12,14 @@ PELLUCID_API Tensor conv1d(const Tensor& input, const Tensor& weight,
                            const Conv1dFuncOptions& options = {});
 PELLUCID_API Tensor conv2d(const Tensor& input, const Tensor& weight,
                            const Conv2dFuncOptions& options = {});
+PELLUCID_API Tensor conv3d(const Tensor& input, const Tensor& weight,
+                           const Conv3dFuncOptions& options = {});
 PELLUCID_API Tensor conv_transpose1d(const Tensor& input, const Tensor& weight,
                                      const ConvTranspose1dFuncOptions& options = {});
 PELLUCID_API Tensor conv_transpose2d(const Tensor& input, const Tensor& weight,
                                      const ConvTranspose2dFuncOptions& options = {});
+PELLUCID_API Tensor conv_transpose3d(const Tensor& input, const Tensor& weight,
+                                     const ConvTranspose3dFuncOptions& options = {});
 PELLUCID_API Tensor dropout(Tensor input, const DropoutFuncOptions& options = {});
 PELLUCID_API Tensor dropout2d(Tensor input, const Dropout2dFuncOptions& options = {});
 PELLUCID_API Tensor alpha_dropout(Tensor input, const AlphaDropoutFuncOptions& options = {});
@@ -25,6 +29,9 @@ PELLUCID_API Tensor one_hot(const Tensor& tensor, int64_t num_classes = -1);
 /// With max_norm, the rows that are looked up are first scaled down in place to that norm.
 PELLUCID_API Tensor embedding(const Tensor& input, const Tensor& weight,
                               const EmbeddingFuncOptions& options = {});
+/// Sums, means or maxima of the rows of each bag: input [bags, size], or a list with offsets.
+PELLUCID_API Tensor embedding_bag(const Tensor& input, const Tensor& weight,
+                                  const EmbeddingBagFuncOptions& options = {});
 PELLUCID_API Tensor pad(const Tensor& input, const PadFuncOptions& options);
 PELLUCID_API Tensor pixel_shuffle(const Tensor& input, const PixelShuffleFuncOptions& options);
 PELLUCID_API Tensor pixel_unshuffle(const Tensor& input, const PixelUnshuffleFuncOptions& options);

@@ -61,6 +61,7 @@ template <size_t D> struct ConvOptions {
 };
 using Conv1dOptions = ConvOptions<1>;
 using Conv2dOptions = ConvOptions<2>;
+using Conv3dOptions = ConvOptions<3>;
 
 template <size_t D> struct ConvTransposeOptions {
   using padding_mode_t = detail::conv_padding_mode_t;
@@ -79,6 +80,7 @@ template <size_t D> struct ConvTransposeOptions {
 };
 using ConvTranspose1dOptions = ConvTransposeOptions<1>;
 using ConvTranspose2dOptions = ConvTransposeOptions<2>;
+using ConvTranspose3dOptions = ConvTransposeOptions<3>;
 
 struct DropoutOptions {
   DropoutOptions(double p = 0.5) : p_(p) {}
@@ -108,6 +110,32 @@ struct EmbeddingFromPretrainedOptions {
   PELLUCID_ARG(double, norm_type) = 2.;
   PELLUCID_ARG(bool, scale_grad_by_freq) = false;
   PELLUCID_ARG(bool, sparse) = false;
+};
+
+using EmbeddingBagMode = std::variant<enumtype::kSum, enumtype::kMean, enumtype::kMax>;
+struct EmbeddingBagOptions {
+  EmbeddingBagOptions(int64_t num_embeddings, int64_t embedding_dim)
+      : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim) {}
+  PELLUCID_ARG(int64_t, num_embeddings);
+  PELLUCID_ARG(int64_t, embedding_dim);
+  PELLUCID_ARG(std::optional<double>, max_norm) = std::nullopt;
+  PELLUCID_ARG(double, norm_type) = 2.;
+  PELLUCID_ARG(bool, scale_grad_by_freq) = false;
+  PELLUCID_ARG(EmbeddingBagMode, mode) = kMean;
+  PELLUCID_ARG(bool, sparse) = false;
+  PELLUCID_ARG(Tensor, _weight);
+  PELLUCID_ARG(bool, include_last_offset) = false;
+  PELLUCID_ARG(std::optional<int64_t>, padding_idx) = std::nullopt;
+};
+struct EmbeddingBagFromPretrainedOptions {
+  PELLUCID_ARG(bool, freeze) = true;
+  PELLUCID_ARG(std::optional<double>, max_norm) = std::nullopt;
+  PELLUCID_ARG(double, norm_type) = 2.;
+  PELLUCID_ARG(bool, scale_grad_by_freq) = false;
+  PELLUCID_ARG(EmbeddingBagMode, mode) = kMean;
+  PELLUCID_ARG(bool, sparse) = false;
+  PELLUCID_ARG(bool, include_last_offset) = false;
+  PELLUCID_ARG(std::optional<int64_t>, padding_idx) = std::nullopt;
 };
 
 template <size_t D> struct PadOptions {
@@ -158,6 +186,7 @@ template <size_t D> struct ConvFuncOptions {
 };
 using Conv1dFuncOptions = ConvFuncOptions<1>;
 using Conv2dFuncOptions = ConvFuncOptions<2>;
+using Conv3dFuncOptions = ConvFuncOptions<3>;
 template <size_t D> struct ConvTransposeFuncOptions {
   PELLUCID_ARG(Tensor, bias);
   PELLUCID_ARG(ExpandingArray<D>, stride) = 1;
@@ -168,6 +197,7 @@ template <size_t D> struct ConvTransposeFuncOptions {
 };
 using ConvTranspose1dFuncOptions = ConvTransposeFuncOptions<1>;
 using ConvTranspose2dFuncOptions = ConvTransposeFuncOptions<2>;
+using ConvTranspose3dFuncOptions = ConvTransposeFuncOptions<3>;
 struct DropoutFuncOptions {
   PELLUCID_ARG(double, p) = 0.5;
   PELLUCID_ARG(bool, training) = true;
@@ -186,6 +216,17 @@ struct EmbeddingFuncOptions {
   PELLUCID_ARG(double, norm_type) = 2.;
   PELLUCID_ARG(bool, scale_grad_by_freq) = false;
   PELLUCID_ARG(bool, sparse) = false;
+};
+struct EmbeddingBagFuncOptions {
+  PELLUCID_ARG(Tensor, offsets);
+  PELLUCID_ARG(std::optional<double>, max_norm) = std::nullopt;
+  PELLUCID_ARG(double, norm_type) = 2.;
+  PELLUCID_ARG(bool, scale_grad_by_freq) = false;
+  PELLUCID_ARG(EmbeddingBagMode, mode) = kMean;
+  PELLUCID_ARG(bool, sparse) = false;
+  PELLUCID_ARG(Tensor, per_sample_weights);
+  PELLUCID_ARG(bool, include_last_offset) = false;
+  PELLUCID_ARG(std::optional<int64_t>, padding_idx) = std::nullopt;
 };
 struct PadFuncOptions {
   using mode_t = std::variant<enumtype::kConstant, enumtype::kReflect, enumtype::kReplicate,

@@ -18,6 +18,7 @@ struct PELLUCID_API BatchNormOptions {
 };
 using BatchNorm1dOptions = BatchNormOptions;
 using BatchNorm2dOptions = BatchNormOptions;
+using BatchNorm3dOptions = BatchNormOptions;
 
 struct PELLUCID_API InstanceNormOptions {
   InstanceNormOptions(int64_t num_features) : num_features_(num_features) {}
@@ -29,6 +30,7 @@ struct PELLUCID_API InstanceNormOptions {
 };
 using InstanceNorm1dOptions = InstanceNormOptions;
 using InstanceNorm2dOptions = InstanceNormOptions;
+using InstanceNorm3dOptions = InstanceNormOptions;
 
 struct LayerNormOptions {
   LayerNormOptions(std::vector<int64_t> normalized_shape)

@@ -1,4 +1,4 @@
-// Options of resizing pictures.
+// Options of resizing and sampling pictures, and of their windows as columns.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,33 @@ struct UpsampleOptions {
   PELLUCID_ARG(std::optional<bool>, align_corners) = std::nullopt;
 };
 
+struct FoldOptions {
+  FoldOptions(ExpandingArray<2> output_size, ExpandingArray<2> kernel_size)
+      : output_size_(output_size), kernel_size_(kernel_size) {}
+  PELLUCID_ARG(ExpandingArray<2>, output_size);
+  PELLUCID_ARG(ExpandingArray<2>, kernel_size);
+  PELLUCID_ARG(ExpandingArray<2>, dilation) = 1;
+  PELLUCID_ARG(ExpandingArray<2>, padding) = 0;
+  PELLUCID_ARG(ExpandingArray<2>, stride) = 1;
+};
+struct UnfoldOptions {
+  UnfoldOptions(ExpandingArray<2> kernel_size) : kernel_size_(kernel_size) {}
+  PELLUCID_ARG(ExpandingArray<2>, kernel_size);
+  PELLUCID_ARG(ExpandingArray<2>, dilation) = 1;
+  PELLUCID_ARG(ExpandingArray<2>, padding) = 0;
+  PELLUCID_ARG(ExpandingArray<2>, stride) = 1;
+};
+
 namespace functional {
+using FoldFuncOptions = FoldOptions;
+using UnfoldFuncOptions = UnfoldOptions;
+struct GridSampleFuncOptions {
+  using mode_t = std::variant<enumtype::kBilinear, enumtype::kNearest, enumtype::kBicubic>;
+  using padding_mode_t = std::variant<enumtype::kZeros, enumtype::kBorder, enumtype::kReflection>;
+  PELLUCID_ARG(mode_t, mode) = kBilinear;
+  PELLUCID_ARG(padding_mode_t, padding_mode) = kZeros;
+  PELLUCID_ARG(std::optional<bool>, align_corners) = std::nullopt;
+};
 struct InterpolateFuncOptions {
   using mode_t =
       std::variant<enumtype::kNearest, enumtype::kLinear, enumtype::kBilinear, enumtype::kBicubic,

@@ -8,7 +8,7 @@ from ..parameter import Parameter
 from .linear import Linear, NonDynamicallyQuantizableLinear, options
 from .module import Module
 
-_empty, _cat, _stack = _C.functions["empty"], _C.functions["cat"], _C.functions["stack"]
+_empty, _cat = _C.functions["empty"], _C.functions["cat"]
 
 
 def as_float_mask(mask, dtype):
@@ -141,11 +141,8 @@ class RotaryEmbedding(Module):
         length = x.shape[1]
         if offset + length > self.max_seq_len:
             raise ValueError(f"RotaryEmbedding: position {offset + length - 1} is beyond max_seq_len {self.max_seq_len}.")
-        cos, sin = self.cos[offset:offset + length], self.sin[offset:offset + length]
-        if x.ndim == 4:
-            cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-        a, b = x[..., 0::2], x[..., 1::2]
-        return _stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+        cos, sin = (t[offset:offset + length].to(x.dtype) for t in (self.cos, self.sin))
+        return _C.functions["rotary"](x, cos, sin)
 
     def extra_repr(self):
         return f"{self.dim}, max_seq_len={self.max_seq_len}, base={self.base}"

@@ -102,6 +102,11 @@ class InstanceNorm2d(_InstanceNorm):
     dims = (3, 4)
 
 
+class InstanceNorm3d(_InstanceNorm):
+    """Normalisation of each channel of each volume of [N, C, D, H, W]."""
+    dims = (4, 5)
+
+
 class LayerNorm(Module):
     """Normalisation over the last dims of each example."""
 
