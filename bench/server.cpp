@@ -4,15 +4,18 @@
 //   write NAME<TAB>FOLDER -> writes its inputs and results into FOLDER (call_file.h); "ok"
 //   run NAME<TAB>N        -> runs it N times; nanoseconds for all
 //   memory NAME           -> runs it twice; the most bytes of its tensors at any moment of the
-//   second close                 -> drops all that is open; "ok"
+//   second record MODE           -> starts a profile (trace, count or sample); "ok" stop -> ends
+//   it; the bytes that were recorded close                 -> drops all that is open; "ok"
 // An error is a line that begins with "error: ".
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <map>
+#include <memory>
 
 #include "../tests/parity/call_file.h"
 #include "cases.h"
+#include "pellucid/profiler.h"
 
 namespace pellucid::bench {
 namespace {
@@ -61,6 +64,8 @@ int64_t peak_bytes(Opened& opened) {
   return memory_stats().peak - opened.allocated_before;
 }
 
+std::unique_ptr<ProfilerSession> session;
+
 std::string answer(const std::string& request, const Cases& cases, Open& open) {
   const size_t space = std::min(request.find(' '), request.size()),
                tab = std::min(request.find('\t'), request.size());
@@ -75,6 +80,19 @@ std::string answer(const std::string& request, const Cases& cases, Open& open) {
   if (verb == "close") {
     open.clear();
     return "ok";
+  }
+  if (verb == "record") {
+    profile::RecorderOptions o;
+    o.mode = name == "count"    ? profile::Mode::Count
+             : name == "sample" ? profile::Mode::Sample
+                                : profile::Mode::Trace;
+    session = std::make_unique<ProfilerSession>("", o);
+    return "ok";
+  }
+  if (verb == "stop" && session) {
+    const profile::Profile p = session->stop();
+    session.reset();
+    return std::to_string(p.run.recorded_bytes);
   }
   if (verb == "open") {
     const auto found =

@@ -1,7 +1,8 @@
 """PyTorch's side of bench/run: opens the cases that bench_core wrote, checks that results agree, and runs them.
 
 Requests and answers are lines of JSON on stdin and stdout: {"open": name, "folder": path} -> {"ok": true} or
-{"error": text}; {"run": count} -> {"ns": …}; {"memory": true} -> {"bytes": …}; {"close": true} -> {"ok": true}.
+{"error": text}; {"run": count} -> {"ns": …}; {"memory": true} -> {"bytes": …};
+{"record": "plain"|"full"} starts torch.profiler and {"stop": true} ends it; {"close": true} -> {"ok": true}.
 With --compile, models run under torch.compile.
 PyTorch at its best: its own number of threads, inference mode, outputs reused through out= where it has that.
 """
@@ -259,6 +260,16 @@ class Side:
                 return {"ns": nanoseconds_of(self.work, request["run"])}
         if "memory" in request:
             return {"bytes": self.work.peak()}
+        if "record" in request:
+            full = request["record"] == "full"
+            self.profiler = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=full,
+                                                   profile_memory=full, with_stack=full)
+            self.profiler.start()
+            return {"ok": True}
+        if "stop" in request:
+            self.profiler.stop()
+            self.profiler = None
+            return {"ok": True}
         if "facts" in request:
             return {"version": torch.__version__, "threads": torch.get_num_threads()}
         self.work = None

@@ -25,6 +25,7 @@ const std::vector<AnalysisKind>& analysis_kinds() {
       {"ops", "What kinds of operations reach of the machine's ceilings",
        "the side of the matrices", analyze_ops},
       {"allocation", "One block of memory against a thousand", "", analyze_allocation},
+      {"overhead", "What recording a profile costs", "", analyze_overhead},
       {"checkpoint", "Memory and time by checkpoint frequency, 12 layers", "frequencies",
        analyze_checkpoint},
       {"threads", "Speed by the number of threads", "numbers of threads", analyze_threads},

@@ -61,6 +61,7 @@ Analysis analyze_sequence(const AnalysisOptions& o);      // sequence.cpp
 Analysis analyze_dtype(const AnalysisOptions& o);         // kinds.cpp
 Analysis analyze_ops(const AnalysisOptions& o);           // kinds.cpp
 Analysis analyze_allocation(const AnalysisOptions& o);    // kinds.cpp
+Analysis analyze_overhead(const AnalysisOptions& o);      // overhead.cpp
 Analysis analyze_acceleration(const AnalysisOptions& o);  // acceleration.cpp
 
 // ---- for the kinds

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cli/analyze/model_profile.h"
 #include "cli/commands/commands.h"
 #include "cli/text.h"
 #include "pellucid/machine.h"
@@ -25,7 +26,7 @@ namespace {
 
 struct Options {
   std::string file = "profile.pellucid";
-  bool count = false, trace = false, quiet = false;
+  bool count = false, trace = false, quiet = false, stacks = false;
   int sample = 0;
   std::string limit;
 };
@@ -38,6 +39,7 @@ std::vector<std::string> environment_for(const Options& o, const std::string& fo
   all.push_back(fmt::format("PELLUCID_PROFILE_MODE={}",
                             o.count ? "count" : (o.sample > 0 ? "sample" : "trace")));
   if (o.sample > 0) all.push_back(fmt::format("PELLUCID_PROFILE_RATE={}", o.sample));
+  if (o.stacks) all.push_back("PELLUCID_PROFILE_STACKS=1");
   if (!o.limit.empty()) all.push_back("PELLUCID_PROFILE_LIMIT=" + o.limit);
   return all;
 }
@@ -160,6 +162,8 @@ int run_profile(const Args& args) {
       own.words.resize(i);
       break;
     }
+  if (program.empty() && !own.words.empty() && is_model(own.words[0]))
+    return run_model_profile(args);
   CommandLine line(own);
   line.add_option("-o,--output", o.file, "The profile that is written")->capture_default_str();
   line.add_flag("--trace", o.trace, "Record every op with its times (if nothing else is said)");
@@ -169,6 +173,7 @@ int run_profile(const Args& args) {
       ->default_str("199")
       ->type_name("HZ")
       ->check(CLI::Range(1, 10000));
+  line.add_flag("--stacks", o.stacks, "Record the whole stack of each op (slow)");
   line.add_option("--limit", o.limit, "The most bytes of events of one thread (4G)")
       ->type_name("BYTES");
   line.add_flag("-q,--quiet", o.quiet, "Say nothing");

@@ -62,6 +62,9 @@ class PELLUCID_API AnalyzedModel {
   requires(std::is_invocable_r_v<Tensor, F&, const Tensor&> && !nn::detail::IsHolder<F>)
       AnalyzedModel(F function)
       : forward_(std::move(function)) {}
+  /// A function that learns these.
+  AnalyzedModel(std::function<Tensor(const Tensor&)> function, std::vector<Tensor> parameters)
+      : forward_(std::move(function)), parameters_(std::move(parameters)) {}
 
   Tensor operator()(const Tensor& x) const { return forward_(x); }
   /// Null for a plain function.
@@ -71,6 +74,7 @@ class PELLUCID_API AnalyzedModel {
  private:
   std::shared_ptr<nn::Module> module_;
   std::function<Tensor(const Tensor&)> forward_;
+  std::vector<Tensor> parameters_;  ///< of a function
 };
 
 /// Turns an output into a loss.

@@ -12,4 +12,6 @@
 #include "pellucid/ops.h"
 #include "pellucid/parallel.h"
 #include "pellucid/print_options.h"
+#include "pellucid/profiler.h"
 #include "pellucid/tensor.h"
+#include "pellucid/why_alive.h"

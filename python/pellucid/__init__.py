@@ -8,6 +8,7 @@ from . import _C
 from . import _functions, _tensor, _types
 
 _tensor.install()
+_C._profile_package(__file__.rpartition("/")[0] + "/")
 
 # What every record gives; what begins with an underscore and gradients' own ops stay in _C.functions.
 globals().update({_name: _f for _name, _f in _C.functions.items()
@@ -41,7 +42,7 @@ from ._legacy import (BoolTensor, ByteTensor, DoubleTensor, FloatTensor, HalfTen
                       set_default_device, set_default_tensor_type)
 
 __version__ = "0.1.0"
-_SUBMODULES = {"nn", "optim", "utils", "autograd", "linalg", "special", "testing", "random", "cuda", "backends", "types",
+_SUBMODULES = {"nn", "profiler", "optim", "utils", "autograd", "linalg", "special", "testing", "random", "cuda", "backends", "types",
                "serialization", "torchviz"}
 
 

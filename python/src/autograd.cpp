@@ -6,6 +6,7 @@
 #include "graph_objects.h"
 #include "hooks.h"
 #include "pellucid/ops.h"
+#include "profiler.h"
 #include "register.h"
 
 namespace pellucid::python {
@@ -66,6 +67,7 @@ nb::tuple accumulate_hook(const Tensor& t, nb::object hook) {
 void run_backward(const variable_list& tensors, const variable_list& grads,
                   std::optional<bool> retain_graph, bool create_graph,
                   const variable_list& inputs) {
+  remember_place();
   const nb::gil_scoped_release unlocked;
   autograd::backward(tensors, grads, retain_graph, create_graph, inputs);
 }
@@ -73,6 +75,7 @@ void run_backward(const variable_list& tensors, const variable_list& grads,
 variable_list run_grad(const variable_list& outputs, const variable_list& inputs,
                        const variable_list& grads, std::optional<bool> retain_graph,
                        bool create_graph, bool allow_unused) {
+  remember_place();
   const nb::gil_scoped_release unlocked;
   return autograd::grad(outputs, inputs, grads, retain_graph, create_graph, allow_unused);
 }

@@ -29,4 +29,6 @@ NB_MODULE(_C, m) {
   register_autograd(m);
   register_function(m);
   register_tools(m);
+  register_profiler(m);
+  register_analyze(m);
 }

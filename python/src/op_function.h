@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include "pellucid/op.h"
+#include "profiler.h"
 
 namespace pellucid::python {
 
@@ -21,14 +22,18 @@ bool worth_releasing(Inputs inputs, OpKind kind);
 /// Lets other Python threads run while it lives, if `on`.
 class MayRelease {
  public:
-  explicit MayRelease(bool on) : state_(on ? PyEval_SaveThread() : nullptr) {}
+  explicit MayRelease(bool on) {
+    if (!on) return;
+    remember_place();
+    state_ = PyEval_SaveThread();
+  }
   ~MayRelease() {
     if (state_) PyEval_RestoreThread(state_);
   }
   MayRelease(const MayRelease&) = delete;
 
  private:
-  PyThreadState* state_;
+  PyThreadState* state_ = nullptr;
 };
 
 /// One visible result, as the door returns it.

@@ -102,7 +102,7 @@ void add_bound(Figures& out, const CostSum& cost, double seconds, const MachineR
 }  // namespace
 
 std::vector<Tensor> AnalyzedModel::parameters() const {
-  return module_ ? module_->parameters() : std::vector<Tensor>();
+  return module_ ? module_->parameters() : parameters_;
 }
 
 int64_t count_parameters(const AnalyzedModel& model) {

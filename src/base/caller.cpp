@@ -67,6 +67,10 @@ caller_outside_library() {
   return nullptr;
 }
 
+bool is_library_code(const void* address) {
+  return own_code().contains(reinterpret_cast<uintptr_t>(address));
+}
+
 std::string source_line(const void* address) {
   if (!address) return {};
   static std::mutex mutex;

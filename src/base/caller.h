@@ -9,6 +9,8 @@ namespace pellucid {
 
 /// The return address in the program's code, or null where the chain of frames ends first.
 const void* caller_outside_library();
+/// Whether an address lies in the library's own code.
+bool is_library_code(const void* address);
 /// "train.cpp:12" for a code address, "" where the debug information does not tell.
 std::string source_line(const void* address);
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/registry.h"
+#include "pellucid/estimate.h"
 #include "tensor/autograd_meta.h"
 
 namespace pellucid {
@@ -113,10 +114,10 @@ std::string describe_cost(const Call& c) {
     j["bytes"] = 0;
     j["contraction"] = 0;
   } else if (c.op().cost) {
-    const Cost cost = c.op().cost(c);
-    j["flops"] = cost.flops;
-    j["bytes"] = cost.bytes;
-    j["contraction"] = c.op().kind == OpKind::Contraction ? cost.flops : 0;
+    const FlopSplit flops = split_flops(c);
+    j["flops"] = flops.total;
+    j["bytes"] = c.op().cost(c).bytes;
+    j["contraction"] = flops.contraction;
   }
   return members(j);
 }

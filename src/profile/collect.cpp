@@ -78,6 +78,18 @@ class Definitions {
   bool ended = false;
   int32_t process = 0;
   std::vector<int32_t> signatures{-1}, sites{-1}, modules{-1};
+  std::vector<int32_t> stacks{-1};  // the innermost frame
+
+  /// The line of a raw event, and its stack where there is one.
+  void place(uint32_t raw, Event& e) const {
+    if (!(raw & kRawStack)) {
+      e.site = raw < sites.size() ? sites[raw] : -1;
+      return;
+    }
+    const uint32_t n = raw & ~kRawStack;
+    e.stack = n < stacks.size() ? stacks[n] : -1;
+    if (e.stack >= 0) e.site = all_.profile.frames[static_cast<size_t>(e.stack)].site;
+  }
 
  private:
   void put(std::vector<int32_t>& table, const Json& number, size_t position) {
@@ -99,6 +111,8 @@ class Definitions {
     } else if (j.contains("site")) {
       put(sites, j["site"], p.sites.size());
       p.sites.push_back(site_from(j));
+    } else if (j.contains("stack")) {
+      add_stack(j);
     } else if (j.contains("module")) {
       add_module(j);
     } else if (j.contains("start")) {
@@ -133,6 +147,19 @@ class Definitions {
     }
     return all_.symbols.program_line(j.at("object").get<std::string>(),
                                      j.at("offset").get<uint64_t>());
+  }
+
+  void add_stack(const Json& j) {
+    int32_t frame = -1;
+    const Json& list = j.at("frames");
+    for (size_t i = list.size(); i-- > 0;) {  // the outermost is last
+      const Site s = site_from(list[i]);
+      const auto [it, is_new] = all_.places.try_emplace(
+          {s.file, s.line, s.function, s.object}, static_cast<int32_t>(all_.profile.sites.size()));
+      if (is_new) all_.profile.sites.push_back(s);
+      frame = all_.child_frame(frame, it->second);
+    }
+    put(stacks, j["stack"], static_cast<size_t>(std::max(frame, 0)));
   }
 
   void add_module(const Json& j) {
@@ -271,7 +298,7 @@ class ThreadReader {
     e.end = e.open ? e.begin : time(raw.end);
     e.threw = raw.flags & kRawThrew;
     e.thread = thread_;
-    e.site = at(d_.sites, raw.site);
+    d_.place(raw.site, e);
     const auto kind = static_cast<EventKind>(raw.kind - 1);
     if (!open_.empty()) {
       const Event& above = event(open_.back());
@@ -444,6 +471,13 @@ void settle_clocks(std::map<int32_t, Definitions>& processes, const std::string&
 }
 
 }  // namespace
+
+int32_t Collected::child_frame(int32_t parent, int32_t site) {
+  const auto [it, is_new] = frame_numbers.try_emplace(std::pair(parent, site),
+                                                      static_cast<int32_t>(profile.frames.size()));
+  if (is_new) profile.frames.push_back({parent, site});
+  return it->second;
+}
 
 int32_t Collected::module_signature(int32_t module) {
   const std::string& type = profile.modules[static_cast<size_t>(module)].type;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -47,6 +48,10 @@ struct Collected {
   std::vector<BackwardNode> backward;
   std::vector<Block> blocks;
   std::map<std::string, int32_t> module_types;
+  std::map<std::tuple<std::string, int, std::string, std::string>, int32_t> places;  // of frames
+  std::map<std::pair<int32_t, int32_t>, int32_t> frame_numbers;
+  /// The frame of a site that was called by another frame.
+  int32_t child_frame(int32_t parent, int32_t site);
   /// A number that is not the same in two processes.
   static uint64_t key(int32_t process, uint64_t number) {
     return number ^ static_cast<uint64_t>(process) << 44;

@@ -42,6 +42,8 @@ static_assert(sizeof(RawHeader) <= kRawHeaderBytes);
 enum RawKind : uint16_t { kRawNothing = 0, kRawAllocation = 100, kRawFree = 101 };
 inline constexpr uint16_t kRawThrew = 1;  // a flag: the scope was left by an exception
 
+inline constexpr uint32_t kRawStack = 0x80000000u;
+
 /// One scope: written when it begins, with end 0, and completed when it ends. Or one block of
 /// memory taken or given back: then `end` is its address, `link` its size, `what` its category.
 struct RawEvent {
@@ -49,7 +51,7 @@ struct RawEvent {
   uint64_t end;
   uint64_t link;  // of an op: the number of the tape node it left; of Backward: the node's number
   uint32_t what;  // a signature; of Module: a module
-  uint32_t site;
+  uint32_t site;  // or kRawStack and a stack, where whole stacks are recorded
   uint16_t kind;
   uint16_t flags;
   uint32_t lap;  // written last; tells what is there from what an earlier round left behind

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <unwind.h>
 #include <x86intrin.h>
 
 #include <cerrno>
@@ -45,7 +46,7 @@ struct Recorder {
   std::mutex mutex;  // guards all but `serial`
   RecorderOptions options;
   std::atomic<uint32_t> serial{0};  // which recording; a log of another one is stale
-  std::unordered_map<uint64_t, uint32_t> signatures, sites, modules;
+  std::unordered_map<uint64_t, uint32_t> signatures, sites, stacks, modules;
   std::set<ThreadLog*> logs;
   int definitions = -1;
   PythonSites python;
@@ -70,11 +71,13 @@ struct Recorder {
   void forget() {
     signatures.clear();
     sites.clear();
+    stacks.clear();
     modules.clear();
     serial.fetch_add(1, std::memory_order_relaxed);
   }
 };
 
+std::atomic<bool> g_stacks{false};
 constinit thread_local ThreadLog* t_log = nullptr;
 constinit thread_local bool t_inside = false;  // opening a log; allocations then are our own
 
@@ -184,6 +187,40 @@ std::string code_place(uint64_t address) {
   return fmt::format("\"object\":{},\"offset\":{}", json_text(place.object), place.offset);
 }
 
+struct Backtrace {
+  static constexpr int kMost = 64;
+  uint64_t addresses[kMost];
+  int count = 0;
+};
+
+_Unwind_Reason_Code add_frame(_Unwind_Context* context, void* out) {
+  auto& b = *static_cast<Backtrace*>(out);
+  const auto address = static_cast<uint64_t>(_Unwind_GetIP(context));
+  if (address && !is_library_code(reinterpret_cast<const void*>(address)))
+    b.addresses[b.count++] = address;
+  return b.count < Backtrace::kMost ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+// The stack of the program above the library, as a number.
+uint32_t current_stack() noexcept {
+  Recorder& r = Recorder::get();
+  if (r.python.stack_key)
+    if (const uint64_t key = r.python.stack_key())
+      return kRawStack | number(&ThreadLog::stacks, &Recorder::stacks, key, "stack",
+                                [&] { return "\"frames\":" + r.python.describe_stack(key); });
+  Backtrace b;
+  _Unwind_Backtrace(add_frame, &b);
+  if (b.count == 0) return 0;
+  uint64_t key = 0x57ac;
+  for (int i = 0; i < b.count; ++i) key = mix(key, b.addresses[i]);
+  return kRawStack | number(&ThreadLog::stacks, &Recorder::stacks, key, "stack", [&] {
+           std::string frames;
+           for (int i = 0; i < b.count; ++i)
+             frames += fmt::format("{}{{{}}}", i ? "," : "", code_place(b.addresses[i]));
+           return "\"frames\":[" + frames + "]";
+         });
+}
+
 std::string command_line() {
   std::ifstream file("/proc/self/cmdline");
   std::string all((std::istreambuf_iterator<char>(file)), {}), text;
@@ -281,6 +318,7 @@ void start_recording(const RecorderOptions& options) {
   }();
   start_counters();
   if (options.mode == Mode::Sample) start_sampler(options.folder, options.sample_rate);
+  g_stacks = options.stacks && options.mode == Mode::Trace;
   detail::mode.store(options.mode);
   if (options.mode == Mode::Trace && options.memory) set_allocation_hook(on_allocation);
 }
@@ -302,6 +340,8 @@ void stop_recording() {
   close(r.definitions);
   r.definitions = -1;
 }
+
+bool recording_stacks() noexcept { return g_stacks.load(std::memory_order_relaxed); }
 
 uint32_t find_signature(uint64_t hash) noexcept {
   ThreadLog* l = log();
@@ -358,6 +398,8 @@ uint32_t current_site() noexcept {
         s->kind == 1 + static_cast<int>(EventKind::Optimizer))
       return s->site;
   Recorder& r = Recorder::get();
+  if (g_stacks.load(std::memory_order_relaxed)) [[unlikely]]
+    return current_stack();
   if (r.python.key) {
     if (const uint64_t key = r.python.key())
       return number(&ThreadLog::sites, &Recorder::sites, key, "site",

@@ -20,6 +20,8 @@ PELLUCID_API void start_recording(const RecorderOptions& options);
 /// Ends the recording: every number that is still needed is on disk when it returns.
 PELLUCID_API void stop_recording();
 PELLUCID_API Mode recording_mode() noexcept;
+/// "trace", "count" or "sample"; throws ValueError.
+PELLUCID_API Mode mode_from_name(std::string_view name);
 /// Removes the raw files of a recording, and their folder if nothing else is in it.
 PELLUCID_API void remove_folder(const std::string& folder);
 /// The folder of the recording that runs, or of the last one.
@@ -27,30 +29,36 @@ PELLUCID_API std::string recording_folder();
 
 /// A number for a call of this kind, found by a hash of all that makes it different from others; 0:
 /// not known yet, define it.
-uint32_t find_signature(uint64_t hash) noexcept;
+PELLUCID_API uint32_t find_signature(uint64_t hash) noexcept;
 /// Adds a signature; `json` holds the members of its definition ("\"name\":\"add\",…").
-uint32_t define_signature(uint64_t hash, EventKind kind, std::string_view json) noexcept;
+PELLUCID_API uint32_t define_signature(uint64_t hash, EventKind kind,
+                                       std::string_view json) noexcept;
 /// What a signature costs, known after its first call.
-void define_cost(uint32_t signature, std::string_view json) noexcept;
+PELLUCID_API void define_cost(uint32_t signature, std::string_view json) noexcept;
 /// The signature of a scope that has only a name.
-uint32_t scope_signature(EventKind kind, std::string_view name) noexcept;
+PELLUCID_API uint32_t scope_signature(EventKind kind, std::string_view name) noexcept;
 
 /// A module, found by a hash of its address, type and parent; 0: not known yet.
-uint32_t find_module(uint64_t hash) noexcept;
-uint32_t define_module(uint64_t hash, uint32_t parent, std::string_view json) noexcept;
+PELLUCID_API uint32_t find_module(uint64_t hash) noexcept;
+PELLUCID_API uint32_t define_module(uint64_t hash, uint32_t parent, std::string_view json) noexcept;
 
 /// The line of the program that runs now: the return address outside the library, or Python's.
-uint32_t current_site() noexcept;
+PELLUCID_API uint32_t current_site() noexcept;
 
 /// The module whose forward runs on this thread, by its number; 0 for none.
-uint32_t innermost_module() noexcept;
+PELLUCID_API uint32_t innermost_module() noexcept;
 
 /// Python tells where it is: a key that is unique to a line (0: no Python code runs), and the JSON
 /// members of its definition.
 struct PythonSites {
   uint64_t (*key)() noexcept = nullptr;
   std::string (*describe)(uint64_t key) = nullptr;
+  /// The same for the whole stack: a list of such objects, innermost first.
+  uint64_t (*stack_key)() noexcept = nullptr;
+  std::string (*describe_stack)(uint64_t key) = nullptr;
 };
+/// Whether whole stacks are recorded.
+PELLUCID_API bool recording_stacks() noexcept;
 PELLUCID_API void set_python_sites(PythonSites sites) noexcept;
 
 /// Begins and ends a scope on this thread.
@@ -59,7 +67,7 @@ PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what, 
 PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
 
 /// A text as JSON writes it, with its quotes.
-std::string json_text(std::string_view text);
+PELLUCID_API std::string json_text(std::string_view text);
 
 /// A fast mixing of numbers into a hash.
 inline uint64_t mix(uint64_t hash, uint64_t value) noexcept {

@@ -4,6 +4,7 @@
 //   PELLUCID_PROFILE_RAW=FOLDER     the same, but the raw files are left to whoever set this
 //   PELLUCID_PROFILE_MODE           trace (if nothing is said), count or sample
 //   PELLUCID_PROFILE_RATE           samples a second
+//   PELLUCID_PROFILE_STACKS=1       the whole stack of each op
 //   PELLUCID_PROFILE_LIMIT          most bytes of a thread's events ("512M")
 #include <dirent.h>
 #include <unistd.h>
@@ -74,6 +75,7 @@ void finish_program() {
     o.folder = raw ? *raw : *file + ".raw";
     o.mode = mode_from_name(env_string("PELLUCID_PROFILE_MODE").value_or("trace"));
     o.sample_rate = static_cast<double>(env_int("PELLUCID_PROFILE_RATE", 1, 10000).value_or(199));
+    o.stacks = env_bool("PELLUCID_PROFILE_STACKS", false);
     if (const auto limit = env_bytes("PELLUCID_PROFILE_LIMIT"))
       o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
     if (!raw) g_file = *file;

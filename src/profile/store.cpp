@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pellucid/error.h"
-#include "pellucid/profile.h"
+#include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 
 namespace pellucid::profile {
@@ -375,8 +375,13 @@ void Profile::save(const std::string& file) const {
 
 Profile Profile::load(const std::string& file) {
   struct stat facts {};
-  if (stat(file.c_str(), &facts) != 0)
-    fail(file, fmt::format("could not be read: {}", strerror(errno)));
+  if (stat(file.c_str(), &facts) != 0) {
+    const int error = errno;
+    // Whoever recorded it was ended before the raw files became a profile.
+    if (stat((file + ".raw").c_str(), &facts) == 0 && S_ISDIR(facts.st_mode))
+      return collect(file + ".raw");
+    fail(file, fmt::format("could not be read: {}", strerror(error)));
+  }
   if (!S_ISREG(facts.st_mode)) fail(file, "is no file");
   Database db(file, SQLITE_OPEN_READONLY);
   const int64_t application = pragma(db, "PRAGMA application_id");

@@ -99,7 +99,7 @@ struct ThreadLog {
   uint32_t lap = 1;
   int depth = 0;  // may pass kMostOpen; deeper scopes are not recorded
   OpenScope open[kMostOpen];
-  NumberTable sites, signatures, modules, counters;
+  NumberTable sites, stacks, signatures, modules;
   /// Closes without a word: the files belong to the process that forked.
   void abandon() noexcept;
 

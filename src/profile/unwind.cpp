@@ -88,7 +88,7 @@ class Unwinder {
     int32_t frame = -1;
     for (size_t i = current_.addresses.size(); i-- > 0;) {
       const std::vector<int32_t>& sites = sites_at(current_.addresses[i]);
-      for (size_t k = sites.size(); k-- > 0;) frame = child(frame, sites[k]);
+      for (size_t k = sites.size(); k-- > 0;) frame = all_.child_frame(frame, sites[k]);
     }
     return frame;
   }
@@ -102,18 +102,11 @@ class Unwinder {
     if (module)
       dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &object, nullptr);
     for (const Site& s : frames_at(module, address, object ? object : "")) {
-      const auto [place, fresh] = places_.try_emplace(
+      const auto [place, fresh] = all_.places.try_emplace(
           {s.file, s.line, s.function, s.object}, static_cast<int32_t>(all_.profile.sites.size()));
       if (fresh) all_.profile.sites.push_back(s);
       it->second.push_back(place->second);
     }
-    return it->second;
-  }
-
-  int32_t child(int32_t parent, int32_t site) {
-    const auto [it, is_new] = frames_.try_emplace(std::pair(parent, site),
-                                                  static_cast<int32_t>(all_.profile.frames.size()));
-    if (is_new) all_.profile.frames.push_back({parent, site});
     return it->second;
   }
 
@@ -122,8 +115,6 @@ class Unwinder {
   bool attached_ = false;
   Current current_;
   std::map<uint64_t, std::vector<int32_t>> sites_;
-  std::map<std::tuple<std::string, int, std::string, std::string>, int32_t> places_;
-  std::map<std::pair<int32_t, int32_t>, int32_t> frames_;
 };
 
 int32_t thread_index(Profile& p, int32_t process, int32_t id) {

@@ -152,6 +152,17 @@ TEST_CASE("profile: scopes, exceptions and threads") {
   CHECK(p.threads.size() == 2);
 }
 
+TEST_CASE("profile: whole stacks on request") {
+  profile::RecorderOptions o;
+  o.stacks = true;
+  ProfilerSession session("", o);
+  ones({2}).add(1);
+  const Profile p = session.stop();
+  check_tree(p);
+  for (const Event& e : p.events)
+    if (e.stack >= 0) CHECK(e.site == p.frames[static_cast<size_t>(e.stack)].site);
+}
+
 TEST_CASE("profile: counting") {
   profile::RecorderOptions o;
   o.mode = profile::Mode::Count;

@@ -54,7 +54,7 @@ TEST_CASE("charts: SVG and PNG of ordinary, empty, constant and bad data") {
         chart({{1, NAN}, {2, INFINITY}, {3, 1}}), chart({{1, -3}, {2, -3}}), chart(many)}) {
     const std::string svg = chart_svg(c), png = chart_png(c);
     CHECK(svg.starts_with("<svg "));
-    CHECK(svg.find("a &lt; b &amp; \"c\"") != std::string::npos);
+    CHECK(svg.find("a &lt; b &amp; &quot;c&quot;") != std::string::npos);
     CHECK(svg.find("nan") == std::string::npos);
     CHECK(svg.find("inf") == std::string::npos);
     CHECK(svg.size() < 200'000);

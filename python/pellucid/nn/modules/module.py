@@ -1,7 +1,9 @@
 """Module: the base of every layer. Attributes that are parameters, buffers or modules register themselves."""
 import itertools
+import threading
 from collections import OrderedDict, namedtuple
 
+from ... import _C
 from ..._tensor import RemovableHandle, Tensor
 from ..parameter import Buffer, Parameter
 
@@ -17,6 +19,32 @@ class IncompatibleKeys(_IncompatibleKeys):
 
 _hook_numbers = itertools.count()
 _global_hooks = {"forward_pre": OrderedDict(), "forward": OrderedDict()}
+
+
+class _Scopes(threading.local):
+    """The modules whose forward runs on this thread, while a profile is recorded."""
+
+    recording = False  # a class attribute: one for all threads
+
+    def __init__(self):
+        self.running = []
+
+    def begin(self, module):
+        name = ""
+        if self.running:
+            name = next((n for n, m in self.running[-1].named_modules() if m is module), "")
+        own = [p for p in module._parameters.values() if p is not None]
+        _C._profile_begin_module(id(module), type(module).__name__, name, sum(p.numel() for p in own),
+                                 sum(p.numel() * p.element_size() for p in own))
+        self.running.append(module)
+
+    def end(self, threw):
+        self.running.pop()
+        _C._profile_end(threw)
+
+
+_scopes = _Scopes()
+_Scopes.recording = _C._profile_recording()  # `pellucid profile` records from the start
 
 
 def _add_hook(hooks, hook, prepend=False, **extra):
@@ -155,12 +183,24 @@ class Module:
     # Calling
 
     def __call__(self, *args, **kwargs):
+        if _Scopes.recording:
+            return self._call_recorded(args, kwargs)
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or _global_hooks["forward"] or _global_hooks["forward_pre"]):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
     _call_impl = __call__
+
+    def _call_recorded(self, args, kwargs):
+        _scopes.begin(self)
+        threw = True
+        try:
+            result = self._call_with_hooks(args, kwargs)
+            threw = False
+            return result
+        finally:
+            _scopes.end(threw)
 
     def _call_with_hooks(self, args, kwargs):
         for hook, extra in (*_global_hooks["forward_pre"].values(), *self._forward_pre_hooks.values()):

@@ -1,0 +1,59 @@
+// Model analysis of anything that Python can call: the function and its parameters are handed to
+// the library's own analysis (pellucid/analyze.h); results come back as JSON.
+#include "pellucid/analyze.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "caster.h"
+#include "pellucid/why_alive.h"
+#include "register.h"
+
+namespace pellucid::python {
+namespace {
+
+std::function<Tensor(const Tensor&)> function_of(const nb::object& f) {
+  return [f](const Tensor& x) { return nb::cast<Tensor>(f(nb::steal(wrap_known(x)))); };
+}
+
+AnalyzedModel model_of(const nb::object& f, const std::vector<Tensor>& parameters) {
+  return {function_of(f), parameters};
+}
+
+LossFunction loss_of(const nb::object& loss) {
+  return loss.is_none() ? LossFunction() : LossFunction(function_of(loss));
+}
+
+}  // namespace
+
+void register_analyze(nb::module_& m) {
+  using Parameters = std::vector<Tensor>;
+  m.def("_count_flops", [](const nb::object& f, const Parameters& p, const Tensor& x) {
+    return count_flops(model_of(f, p), x);
+  });
+  m.def("_measure_memory", [](const nb::object& f, const Parameters& p, const Tensor& x) {
+    return measure_memory(model_of(f, p), x).json();
+  });
+  m.def("_measure_latency", [](const nb::object& f, const Parameters& p, const Tensor& x,
+                               int64_t warmup, int64_t iterations) {
+    return measure_latency(model_of(f, p), x, warmup, iterations).figures().json();
+  });
+  m.def("_profile_layer", [](const nb::object& f, const Parameters& p, const Tensor& x) {
+    return profile_layer(model_of(f, p), x).json();
+  });
+  m.def("_profile_forward_pass", [](const nb::object& f, const Parameters& p, const Tensor& x) {
+    return profile_forward_pass(model_of(f, p), x).json();
+  });
+  m.def(
+      "_profile_backward_pass",
+      [](const nb::object& f, const Parameters& p, const Tensor& x, const nb::object& loss) {
+        return profile_backward_pass(model_of(f, p), x, loss_of(loss)).json();
+      },
+      nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  m.def("_why_alive",
+        [](const Tensor& t, const std::vector<std::pair<std::string, Tensor>>& variables) {
+          return why_alive(t, variables).to_string();
+        });
+}
+
+}  // namespace pellucid::python
