@@ -30,6 +30,8 @@ from ._functions import (allclose as allclose, arange as arange, as_tensor as as
                          where as where)
 from ._legacy import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor,
                       FloatTensor as FloatTensor, IntTensor as IntTensor, LongTensor as LongTensor)
+from ._printing import (get_printoptions as get_printoptions, printoptions as printoptions,
+                        set_printoptions as set_printoptions)
 from ._types import device as device, finfo as finfo, iinfo as iinfo, layout as layout, strided as strided
 from .autograd.forward_modes import (enable_grad as enable_grad, inference_mode as inference_mode, no_grad as no_grad,
                                      set_grad_enabled as set_grad_enabled)

@@ -63,7 +63,6 @@ struct OneOp::Bound {
   std::deque<Tensor> tensors;
   std::vector<const Tensor*> inputs;
   std::vector<Attr> attrs;
-  std::vector<Value> values;  ///< the same as arguments of a call by name
 };
 
 OneOp::OneOp(const std::string& expression)
@@ -111,12 +110,13 @@ void OneOp::set_inputs(Machine& machine, int64_t elements, bool gradients) const
 
 OneOp::Bound OneOp::bind(const Machine& machine) const {
   Bound b;
+  std::vector<Value> values;
   for (size_t i = 0; i < operands_.size(); ++i)
-    b.values.push_back(operands_[i].empty() ? Value(numbers_[i])
-                                            : Value(*machine.find(operands_[i])->tensor()));
+    values.push_back(operands_[i].empty() ? Value(numbers_[i])
+                                          : Value(*machine.find(operands_[i])->tensor()));
   size_t next = 0;
   for (const Arg& a : op_->info->args) {
-    const Value& v = next < b.values.size() && !a.keyword_only ? b.values[next++] : a.default_value;
+    const Value& v = next < values.size() && !a.keyword_only ? values[next++] : a.default_value;
     if (a.type == ArgType::Device) continue;
     if (a.type != ArgType::Tensor)
       b.attrs.push_back(attr_of(v, a.type));
@@ -137,13 +137,11 @@ Anatomy OneOp::measure(int64_t elements, double seconds) const {
   const Bound b = bind(plain), tracked = bind(recorded);
   const bool differentiable = op_->vjp != no_gradient;
   const double direct = nanoseconds(seconds, [&] { call1(*op_, b.inputs, b.attrs); });
-  const double by_name = nanoseconds(seconds, [&] { invoke(*op_, b.values); });
   const double evaluated = nanoseconds(seconds, [&] { plain.run(code_); });
   if (differentiable)
     a.tape = nanoseconds(seconds, [&] { call1(*op_, tracked.inputs, tracked.attrs); }) - direct;
   a.whole = nanoseconds(seconds, [&] { (differentiable ? recorded : plain).run(code_); });
-  a.expression = evaluated - by_name;
-  a.binding = by_name - direct;
+  a.expression = evaluated - direct;
   a.infer = nanoseconds(seconds, [&] {
     Call c(*op_, b.inputs, b.attrs);
     op_->infer(c);
@@ -154,7 +152,7 @@ Anatomy OneOp::measure(int64_t elements, double seconds) const {
   a.allocation = nanoseconds(seconds, [&] { detail::new_storage(bytes); });
   c.out().impl().storage = detail::new_storage(bytes);
   if (op_->kernel) a.kernel = nanoseconds(seconds, [&] { op_->kernel(c); });
-  a.rest = a.whole - a.expression - a.binding - a.infer - a.allocation - a.tape - a.kernel;
+  a.rest = a.whole - a.expression - a.infer - a.allocation - a.tape - a.kernel;
   return a;
 }
 

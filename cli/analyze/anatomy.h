@@ -1,4 +1,4 @@
-// Where the nanoseconds of one op go: the expression, binding its arguments, infer, allocation, the
+// Where the nanoseconds of one op go: the expression, infer, allocation, the
 // tape and the kernel, each measured on its own.
 #pragma once
 
@@ -14,8 +14,7 @@ namespace pellucid::cli {
 struct Anatomy {
   int64_t elements = 0;
   double whole = 0;       ///< the expression on the stack machine, an input wants a gradient
-  double expression = 0;  ///< whole without gradients - the call by name
-  double binding = 0;     ///< the call by name - the same call from C++
+  double expression = 0;  ///< the expression without gradients - the same call from C++
   double infer = 0;       ///< timed alone: sizes, dtypes, checks, the output's handle
   double allocation = 0;  ///< timed alone: the output's memory, taken and given back
   double tape = 0;        ///< a call with gradients - one without

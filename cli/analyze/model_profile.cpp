@@ -30,7 +30,6 @@ struct ModelProfile {
 };
 
 ModelProfile measure(const Options& o) {
-  const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
   const MadeModel model = make_model(o.model, o.sequence);
   std::vector<int64_t> sizes = {o.batch};
   if (!o.input.empty())
@@ -40,6 +39,7 @@ ModelProfile measure(const Options& o) {
         "the model does not tell the sizes of its input; give them, as --input 64,784");
   else
     sizes.insert(sizes.end(), model.sample.begin(), model.sample.end());
+  const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
   const Tensor x = make_input(model, sizes);
   constexpr int64_t kTimedRuns = 10;
   return {.name = model.name,

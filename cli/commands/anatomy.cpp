@@ -21,8 +21,8 @@ struct Part {
 };
 
 constexpr Part kParts[] = {
-    {"expression", "the expression on the stack machine - the call by name", &Anatomy::expression},
-    {"binding", "the call by name - the same call from C++", &Anatomy::binding},
+    {"expression", "the expression on the stack machine - the same call from C++",
+     &Anatomy::expression},
     {"infer", "timed alone: sizes, dtypes, checks, the result's handle", &Anatomy::infer},
     {"allocation", "timed alone: the result's memory, taken and given back", &Anatomy::allocation},
     {"tape", "a call with gradients - one without", &Anatomy::tape},
@@ -100,7 +100,7 @@ const Command kAnatomy{
     .name = "anatomy",
     .summary = "Show where one op's nanoseconds go, by size",
     .description =
-        "Measures one op in parts: the expression, binding by name, infer, allocation, the tape, "
+        "Measures one op in parts: the expression, infer, allocation, the tape, "
         "the "
         "kernel. Each is timed on its own or as the difference of two timings; what they leave of "
         "the whole is shown as the rest.",

@@ -147,7 +147,7 @@ const Command kDiff{
         "nothing repeats) with 99 % intervals that hold whatever the distribution. Rows whose "
         "interval "
         "contains no change are noise and shown dim. A row that is surely slower, by more than the "
-        "threshold, and takes at least 1 % of the time is a regression: the exit code is then 1.",
+        "threshold, and adds at least 1 % to the whole is a regression: the exit code is then 1.",
     .examples =
         "pellucid diff before.pellucid after.pellucid\n"
         "pellucid diff before.pellucid after.pellucid --by line --threshold 10%\n"

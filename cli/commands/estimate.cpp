@@ -62,16 +62,14 @@ std::vector<int64_t> input_sizes(const Options& o, const MadeModel& model) {
   return sizes;
 }
 
-Estimate estimate(const Options& o) {
+// A training step under a guard; the phases without their least times.
+Estimate count_step(const Options& o, std::vector<std::vector<EstimatedCall>>& calls) {
   const DefaultDType dtype(read_dtype(o.dtype));
-  const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
   EstimateGuard guard;
   MadeModel model = make_model(o.model, o.sequence);
   Estimate out{.name = model.name,
                .parameters = count_parameters(model.module),
-               .input = input_sizes(o, model),
-               .machine = machine,
-               .phases = {}};
+               .input = input_sizes(o, model)};
   guard.phase("forward");
   {
     const MemoryCategoryGuard category(MemoryCategory::Activation);
@@ -85,13 +83,23 @@ Estimate estimate(const Options& o) {
       options, {optim::OptimizerParamGroup(model.module.ptr()->parameters())});
   guard.phase("step");
   optimizer->step();
-  std::vector<EstimatedPhase> phases = guard.phases();
-  phases[0].name = "model";
-  for (size_t i = 0; i < phases.size(); ++i) {
-    std::vector<EstimatedCall> calls;
-    for (const EstimatedCall& c : guard.calls())
-      if (c.phase == i && i > 0) calls.push_back(c);  // initialising happens once
-    out.phases.push_back({phases[i], sum_costs(calls), least_time(calls, machine)});
+  for (EstimatedPhase& p : guard.phases()) out.phases.push_back({.memory = std::move(p)});
+  out.phases[0].memory.name = "model";
+  calls.resize(out.phases.size());
+  for (const EstimatedCall& c : guard.calls())
+    if (c.phase > 0) calls[c.phase].push_back(c);  // initialising happens once
+  return out;
+}
+
+Estimate estimate(const Options& o) {
+  std::optional<MachineRates> given;
+  if (!o.machine.empty()) given = read_machine(o.machine);
+  std::vector<std::vector<EstimatedCall>> calls;
+  Estimate out = count_step(o, calls);
+  out.machine = given ? *given : this_machine();  // measured last: a mistake above is told at once
+  for (size_t i = 0; i < calls.size(); ++i) {
+    out.phases[i].cost = sum_costs(calls[i]);
+    out.phases[i].least = least_time(calls[i], out.machine);
   }
   return out;
 }

@@ -90,7 +90,7 @@ struct DiffRow {
   bool has_interval = false;
   int64_t first_calls = 0, second_calls = 0;
   Verdict verdict = Verdict::Same;
-  bool regression = false;  ///< worse, beyond the threshold, and large enough to matter
+  bool regression = false;  ///< worse, beyond the threshold, and adds at least 1 % to the whole
 };
 struct Diff {
   std::string what;           ///< "median seconds per optimiser step"

@@ -64,6 +64,11 @@ def cross(input, other, *, dim=-1, out=None):
     return (a.roll(-1, dim) * b.roll(1, dim)) - (a.roll(1, dim) * b.roll(-1, dim))
 
 
+def svdvals(A, *, driver=None, out=None):
+    """The singular values of matrices, in falling order."""
+    return _F["linalg_svd"](A, False)[1]
+
+
 def __getattr__(name):
     # A record named linalg_NAME is enough to have a function here.
     if "linalg_" + name in _F:

@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/gemm_scratch.h"
@@ -37,8 +36,10 @@ constexpr int kLanes = 16;
 constexpr int64_t kDepth = 1024;
 // The most rows of the input at a time: a packed block of them takes 1 MiB of L2.
 constexpr int64_t kBand = 256;
-// Rows of the weight this many bytes apart (or a multiple) share the same 12 lines of L1.
+// Rows of the weight this many bytes apart (or a multiple) share the same 12 lines of L1: then a
+// tile has fewer outputs, and one line is left for the input.
 constexpr int64_t kSameSet = 4096;
+constexpr int kFewRows = 11;
 
 /// One call of a micro-kernel: c[t, r] = sum_p w[r, p] x[p, t] (+ c[t, r]) (+ bias[r]).
 struct Micro {
@@ -154,26 +155,19 @@ struct Panels {
 };
 
 /// All outputs for a band of rows and a block of k.
-void multiply_block(const Panels& panels, const float* packed, int64_t n, int64_t depth,
-                    const float* w, int64_t w_stride, float* copy, Micro micro) {
-  const tile::Parts tiles(n, kRows);
+void multiply_block(const Panels& panels, const float* packed, int64_t n, const float* w,
+                    Micro micro) {
+  const bool same_set = micro.ahead_stride % kSameSet == 0;
+  const tile::Parts tiles(n, same_set ? kFewRows : kRows);
+  const int64_t depth = micro.depth,
+                share = depth * static_cast<int64_t>(sizeof(float)) / panels.count;
   float* const c = micro.c;
   const float* const bias = micro.bias;
   for (int64_t t = 0, done = 0; t < tiles.count; ++t) {
     const int64_t rows = tiles.length(t);
-    const float* const here = w + done * w_stride;
-    micro.w = here;
-    micro.w_stride = w_stride;
-    if (copy != nullptr) {
-      for (int64_t r = 0; r < rows; ++r)
-        std::memcpy(copy + r * (kDepth + kLanes), here + r * w_stride,
-                    static_cast<size_t>(depth) * sizeof(float));
-      micro.w = copy;
-      micro.w_stride = kDepth + kLanes;
-    }
+    micro.w = w + done * micro.w_stride;
     micro.bias = bias == nullptr ? nullptr : bias + done;
-    const auto* next = reinterpret_cast<const char*>(here + rows * w_stride);
-    const int64_t share = depth * static_cast<int64_t>(sizeof(float)) / panels.count;
+    const auto* next = reinterpret_cast<const char*>(micro.w + rows * micro.w_stride);
     for (int64_t i = 0; i < panels.count; ++i) {
       micro.x = packed + i * kWidth * depth;
       micro.c = c + i * kWidth * micro.ldc + done;
@@ -192,8 +186,6 @@ void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float
   const int64_t most = blocks.length(0);
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
   const Scratch packed((panels.count * kWidth * most + kLanes) * kSize);
-  const bool copies = w_stride * kSize % kSameSet == 0;
-  const Scratch copy(copies ? kRows * (kDepth + kLanes) * kSize : 0);
   int64_t first = 0;
   for (int64_t block = 0; block < blocks.count; ++block) {
     const int64_t depth = blocks.length(block);
@@ -202,10 +194,10 @@ void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float
                    a.at(i * kWidth * a.row_stride + first * a.col_stride).transposed(), depth,
                    panels.width(i), panels.step(i), packed.as<float>() + i * kWidth * depth);
     const bool last = block + 1 == blocks.count;
-    multiply_block(panels, packed.as<float>(), n, depth, w + first, w_stride, copy.as<float>(),
+    multiply_block(panels, packed.as<float>(), n, w + first,
                    {.depth = depth,
                     .w = nullptr,
-                    .w_stride = 0,
+                    .w_stride = w_stride,
                     .x = nullptr,
                     .c = c,
                     .ldc = ldc,

@@ -11,11 +11,6 @@
 #include "profile/table.h"
 
 namespace pellucid::profile {
-namespace {
-
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
-}  // namespace
 
 double memory_rate(const MachineCeilings& m, double bytes) {
   for (const MemoryLevel& level : m.levels)
@@ -34,36 +29,51 @@ GroupBy group_by(std::string_view word, GroupBy otherwise) {
   return static_cast<GroupBy>(choose(word, {"op", "shape", "line", "module", "stack"}, "groups"));
 }
 
-Averages::Averages(const Profile& p, GroupBy by) {
+namespace {
+
+// Signatures of one name and the same input sizes are one shape, whatever their attributes.
+std::vector<int32_t> shapes_by_signature(const Profile& p) {
+  std::vector<int32_t> shape;
+  std::unordered_map<std::string, int32_t> number;
+  for (const Signature& s : p.signatures)
+    shape.push_back(
+        number.try_emplace(s.name + '\n' + shapes_of(s.inputs), static_cast<int32_t>(number.size()))
+            .first->second);
+  return shape;
+}
+
+std::vector<int32_t> keys_of(const Profile& p, GroupBy by, Numbering& number) {
   const Names names(p);
-  Numbering number;
-  // Signatures of one name and the same input sizes are one shape, whatever their attributes.
-  std::vector<int32_t> shape(p.signatures.size());
-  std::unordered_map<std::string, int32_t> shapes;
-  for (size_t i = 0; i < shape.size() && by == GroupBy::Shape; ++i)
-    shape[i] = shapes
-                   .try_emplace(p.signatures[i].name + '\n' + shapes_of(p.signatures[i].inputs),
-                                static_cast<int32_t>(shapes.size()))
-                   .first->second;
+  const std::vector<int32_t> shape =
+      by == GroupBy::Shape ? shapes_by_signature(p) : std::vector<int32_t>();
   const auto key = [&](const Event& e) {
     const int32_t name = names.of_signature[at(e.signature)];
+    const int32_t site = e.site < 0 ? -1 : names.of_site[at(e.site)];
     switch (by) {
       case GroupBy::Op:
         return number(0, name);
       case GroupBy::Shape:
         return number(0, shape[at(e.signature)]);
       case GroupBy::Line:
-        return number(0, e.site < 0 ? -1 : names.of_site[at(e.site)]);
+        return number(0, site);
       case GroupBy::Module:
         return number(0, e.module);
-      case GroupBy::Stack:
-        return e.stack >= 0 ? number(e.stack, name)
-                            : number(-2 - (e.site < 0 ? 0 : 1 + names.of_site[at(e.site)]), name);
+      case GroupBy::Stack:  // a line alone where no stack was recorded, apart from all stacks
+        return number(e.stack >= 0 ? e.stack : -2 - site, name);
     }
     return 0;
   };
-  group.key.reserve(p.events.size());
-  for (const Event& e : p.events) group.key.push_back(key(e));
+  std::vector<int32_t> keys;
+  keys.reserve(p.events.size());
+  for (const Event& e : p.events) keys.push_back(key(e));
+  return keys;
+}
+
+}  // namespace
+
+Averages::Averages(const Profile& p, GroupBy by) {
+  Numbering number;
+  group.key = keys_of(p, by, number);
   group.count = number.size();
   find_outermost(p, group);
   const std::vector<int64_t> memory = inclusive_memory(p);

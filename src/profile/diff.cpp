@@ -15,12 +15,10 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 using Verdict = DiffRow::Verdict;
 
-// Rows below this share of the whole are shown, but no regression: their noise is not the
-// program's.
+// A row that adds less than this share of the whole is shown, but no regression: two runs of the
+// same program differ by as much in their small ops.
 constexpr double kLeastShare = 0.01;
 
 // The measurements of one name on one side.
@@ -75,6 +73,7 @@ void compare(DiffRow& row, const Side& a, const Side& b, bool per_step, const Di
     return;
   }
   row.change = row.first > 0 ? row.second / row.first - 1 : 0;
+  if (row.first == 0 && row.second == 0) return;   // not in the steps
   const double each = 1 - (1 - o.confidence) / 2;  // both must hold
   const Interval low = median_interval(a.samples, each), high = median_interval(b.samples, each);
   row.has_interval = low.confidence > 0 && high.confidence > 0 && low.low > 0;
@@ -101,8 +100,8 @@ void finish(Diff& d, const DiffOptions& o) {
     return std::fabs(a.second - a.first) > std::fabs(b.second - b.first);
   });
   for (DiffRow& r : d.rows) {
-    r.regression =
-        r.verdict == Verdict::Worse && r.change > o.threshold && r.second >= kLeastShare * whole;
+    r.regression = r.verdict == Verdict::Worse && r.change > o.threshold &&
+                   r.second - r.first >= kLeastShare * whole;
     d.regression = d.regression || r.regression;
   }
 }

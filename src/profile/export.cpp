@@ -11,8 +11,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 struct Format {
   ReportName name;
   void (*write)(const Profile&, Output&);

@@ -12,8 +12,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 void put_table(const ReportTable& t, Output& out) {
   if (!t.heading.empty()) out.print("<pre>{}</pre>\n", text::xml(t.heading));
   if (!t.columns.empty()) {

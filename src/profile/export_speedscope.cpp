@@ -9,8 +9,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 void put_frame(Output& out, bool first, std::string_view name, const Profile& p, int32_t site) {
   out.print("{}{{\"name\":{}", first ? "" : ",\n", text::json_string(name));
   if (site >= 0 && !p.sites[at(site)].file.empty())

@@ -16,8 +16,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 const Signature& signature_of(const Profile& p, int32_t event) {
   return p.signatures[at(p.events[at(event)].signature)];
 }
@@ -194,6 +192,9 @@ std::vector<Finding> find_repeated_work(const Profile& p, const Steps& steps) {
   if (steps.spans.empty()) return found;
   find_repeats(p, steps, found);
   find_growth(p, steps, found);
+  // What costs less than a thousandth of the run is no finding.
+  std::erase_if(
+      found, [&](const Finding& f) { return f.cost * 1000 < static_cast<double>(p.run.duration); });
   find_retained(p, steps, found);
   std::stable_sort(found.begin(), found.end(), [](const Finding& a, const Finding& b) {
     return a.kind != b.kind ? a.kind < b.kind : a.cost > b.cost;

@@ -12,8 +12,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t index) { return static_cast<size_t>(index); }
-
 void check_index(int32_t index, size_t size, const char* what, const char* of, size_t number) {
   PELLUCID_CHECK(index >= -1 && index < static_cast<int64_t>(size), IoError,
                  "profile: {} {} refers to {} {} of {}; the file is damaged.", of, number, what,

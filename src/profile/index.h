@@ -15,6 +15,9 @@
 
 namespace pellucid::profile {
 
+/// An index of a Profile as a vector takes it.
+inline size_t at(int32_t index) { return static_cast<size_t>(index); }
+
 /// Throws IoError for a profile whose indices lead nowhere or whose parents come after their
 /// children: such a file is damaged, and nothing else needs to look.
 void validate(const Profile& p);

@@ -15,8 +15,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 struct Advice {
   double share = 0;  // of the run's time, or of the peak for memory, that it is about
   bool memory = false;
@@ -63,9 +61,9 @@ class Adviser {
   void cores() {
     if (!overhead_.starved(p_)) return;
     add(1 - overhead_.processor / duration_, false,
-        "record on a quiet machine: for most of the run no core worked for the program",
-        fmt::format("{} of processor time in a run of {}", format_duration(overhead_.processor),
-                    format_duration(duration_)));
+        "find out what the program waits for, or record it on a quiet machine",
+        fmt::format("cores worked for the program for {} of a run of {}",
+                    format_duration(overhead_.processor), format_duration(duration_)));
   }
 
   void waits() {

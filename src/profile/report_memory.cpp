@@ -15,8 +15,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 int32_t site_of_event(const Profile& p, const Names& names, int32_t event) {
   const int32_t site = event < 0 ? -1 : p.events[at(event)].site;
   return site < 0 ? -1 : names.of_site[at(site)];
@@ -42,7 +40,9 @@ std::map<int32_t, LineMemory> memory_by_line(const Profile& p, const Names& name
   }
   std::vector<int64_t> runs(p.sites.size());
   for (const Event& e : p.events) {
-    if (e.site < 0 || e.phase != Phase::Forward) continue;
+    // Backward work has the line of its forward call, which did not run again for it.
+    const EventKind kind = p.signatures[at(e.signature)].kind;
+    if (e.site < 0 || (e.phase == Phase::Backward && kind != EventKind::Engine)) continue;
     const int32_t site = names.of_site[at(e.site)];
     if (e.parent < 0 || site_of_event(p, names, e.parent) != site) ++runs[at(site)];
   }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "profile/index.h"
 #include "profile/memory_use.h"
 #include "profile/module_use.h"
 #include "profile/reports.h"
@@ -12,8 +13,6 @@
 
 namespace pellucid::profile {
 namespace {
-
-size_t at(int32_t i) { return static_cast<size_t>(i); }
 
 void add_to(ModuleUse& to, const ModuleUse& from) {
   to.parameters += from.parameters;
@@ -118,9 +117,10 @@ std::vector<ReportTable> module_report(const Profile& p, const ReportOptions&) {
       return static_cast<double>(use.time[static_cast<size_t>(phase)]);
     };
     t.rows.push_back(
-        {cell(std::move(label)), count_cell(use.parameters), count_cell(calls),
-         cell(with_prefix(use.flops, ""), use.flops), time_cell(time(Phase::Forward)),
-         time_cell(time(Phase::Backward)), time_cell(time(Phase::Optimizer)),
+        {cell(std::move(label)), count_cell(use.parameters),
+         calls > 0 ? count_cell(calls) : no_cell(), cell(with_prefix(use.flops, ""), use.flops),
+         time_cell(time(Phase::Forward)), time_cell(time(Phase::Backward)),
+         time_cell(time(Phase::Optimizer)),
          share_cell(time(Phase::Forward) + time(Phase::Backward) + time(Phase::Optimizer), all),
          memory_cell(use.at_peak),
          share_cell(static_cast<double>(use.at_peak), static_cast<double>(peak.total))});

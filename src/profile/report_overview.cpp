@@ -18,8 +18,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 // Nanoseconds of the recording by what they were spent on; they sum to the whole.
 struct Parts {
   double compute = 0, memory = 0, dispatch = 0, unexplained = 0, scopes = 0, waits = 0, outside = 0;
@@ -48,7 +46,7 @@ Parts parts_of(const Profile& p, const Overhead& o) {
 
 // "the work itself", by what limits it.
 std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& parts) {
-  if (o.starved(p)) return "waiting for a core";
+  if (o.starved(p)) return "time in which no core worked for it";
   const std::array<std::pair<double, std::string_view>, 6> causes = {
       {{parts.compute, "the machine's arithmetic"},
        {parts.memory, "the machine's memory"},
@@ -90,6 +88,11 @@ std::string sentence(const Profile& p, const FunctionStats& stats, const Overhea
                       function_name(p, stats.site(top), stats.name(top)),
                       percent(static_cast<double>(stats.figures[at(top)].own), parts.sum()),
                       what_binds(p, o, parts));
+  if (p.events.empty() && !p.samples.empty()) {
+    const ReportTable samples = samples_report(p, {.limit = 1}).front();
+    out = fmt::format("{} holds {} of the samples", samples.rows[0][4].text,
+                      percent(samples.rows[0][1].number, 1));
+  }
   if (peak.total > 0) {
     std::array<int64_t, kMemoryCategoryCount> by{};
     for (const size_t i : peak.alive)
@@ -120,6 +123,11 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
   if (const std::string end = ending(run); !end.empty())
     t.heading += fmt::format("The program {}.\n", end);
   t.heading += '\n' + sentence(p, stats, o, parts, peak) + '\n';
+  t.footing = coverage_lines(p, o) + o.counters;
+  if (p.machine.flops_all <= 0) t.footing += "ceilings: not measured\n";
+  if (p.machine.busy)
+    t.footing += "ceilings: measured while other programs held the cores, so they are too low\n";
+  if (p.events.empty()) return t;
   t.columns = {{"Where the time goes", "part", false}, {"Time", "seconds"}, {"Share", "share"}};
   const auto add = [&](const char* name, double time) {
     if (time > 0) t.rows.push_back({cell(name), time_cell(time), share_cell(time, parts.sum())});
@@ -142,11 +150,8 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
   t.footing = fmt::format("totals: {}, {} moved at least, peak memory {} ({} bytes)\n",
                           with_prefix(flops, "FLOPs"), with_prefix(bytes, "B"),
                           text::format_bytes(static_cast<double>(peak.total)),
-                          text::group_digits(peak.total));
-  t.footing += coverage_lines(p, o) + o.counters;
-  if (p.machine.flops_all <= 0) t.footing += "ceilings: not measured\n";
-  if (p.machine.busy)
-    t.footing += "ceilings: measured while other programs held the cores, so they are too low\n";
+                          text::group_digits(peak.total)) +
+              t.footing;
   return t;
 }
 

@@ -14,8 +14,6 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 // Views do nothing but pass the door, so their median is what a call costs. Without enough of them
 // that is not known, and nothing is charged to it.
 void find_dispatch(const Profile& p, Overhead& o) {
@@ -88,6 +86,32 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
   return out;
 }
 
+namespace {
+
+// The cells from Calls to Unexplained.
+void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overhead,
+                 bool measured) {
+  const double time = std::max(1.0, static_cast<double>(a.op_time));
+  const double explained = std::min(1.0, a.least_time / time);
+  const double dispatch =
+      std::min(1 - explained, overhead.dispatch * static_cast<double>(a.op_calls) / time);
+  const auto number = [](double value) { return cell(fmt::format("{:.2f}", value), value); };
+  row.push_back(count_cell(a.op_calls));
+  row.push_back(time_cell(time));
+  row.push_back(share_cell(time, static_cast<double>(overhead.op_time)));
+  row.push_back(cell(with_prefix(a.flops, ""), a.flops));
+  row.push_back(cell(with_prefix(a.bytes, "B"), a.bytes));
+  row.push_back(a.bytes > 0 ? number(a.flops / a.bytes) : no_cell());
+  row.push_back(number(a.flops / time));
+  row.push_back(number(a.bytes / time));
+  row.push_back(measured ? share_cell(a.least_time, time) : no_cell());
+  row.push_back(measured && a.least_time > 0 ? cell(std::string(a.bound())) : no_cell());
+  row.push_back(measured ? share_cell(dispatch, 1) : no_cell());
+  row.push_back(measured ? share_cell(1 - explained - dispatch, 1) : no_cell());
+}
+
+}  // namespace
+
 std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& o) {
   const GroupBy by = group_by(o.by);
   const Averages averages(p, by);
@@ -122,25 +146,8 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
   cut_rows(order, o, 30, t.footing);
   for (const size_t i : order) {
     const Average& a = averages.rows[i];
-    const double time = std::max(1.0, static_cast<double>(a.op_time));
-    const double explained = std::min(1.0, a.least_time / time);
-    const double dispatch =
-        std::min(1 - explained, overhead.dispatch * static_cast<double>(a.op_calls) / time);
-    const Cell none = no_cell();
-    std::vector<Cell> row = {
-        cell(group_name(p, by, a.event, o.full_paths)),
-        count_cell(a.op_calls),
-        time_cell(time),
-        share_cell(time, static_cast<double>(overhead.op_time)),
-        cell(with_prefix(a.flops, ""), a.flops),
-        cell(with_prefix(a.bytes, "B"), a.bytes),
-        a.bytes > 0 ? cell(fmt::format("{:.2f}", a.flops / a.bytes), a.flops / a.bytes) : none,
-        cell(fmt::format("{:.2f}", a.flops / time), a.flops / time),
-        cell(fmt::format("{:.2f}", a.bytes / time), a.bytes / time),
-        measured ? share_cell(a.least_time, time) : none,
-        measured && a.least_time > 0 ? cell(std::string(a.bound())) : none,
-        measured ? share_cell(dispatch, 1) : none,
-        measured ? share_cell(1 - explained - dispatch, 1) : none};
+    std::vector<Cell> row = {cell(group_name(p, by, a.event, o.full_paths))};
+    add_figures(row, a, overhead, measured);
     if (by == GroupBy::Shape)
       row.push_back(cell(shapes_of(p.signatures[at(p.events[at(a.event)].signature)].inputs)));
     t.rows.push_back(std::move(row));

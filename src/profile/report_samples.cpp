@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/text.h"
 #include "pellucid/error.h"
 #include "profile/index.h"
 #include "profile/reports.h"
@@ -11,10 +12,7 @@
 namespace pellucid::profile {
 namespace {
 
-size_t at(int32_t i) { return static_cast<size_t>(i); }
-
 struct SampleCount {
-  int32_t sample = -1;  // one of them
   int64_t self = 0, total = 0;
   int64_t last = -1;  // the sample that was counted in `total` last: recursion counts once
 };
@@ -31,8 +29,58 @@ std::string line_name(const Profile& p, int32_t site, bool full) {
   const Site& s = p.sites[at(site)];
   if (!s.file.empty()) return function_name(p, site, s.function, full);
   if (!s.function.empty()) return fmt::format("{{{}}}", s.function);
-  return s.object.empty() ? "(unknown)" : fmt::format("({})", s.object);
+  if (s.object.empty()) return "(unknown)";
+  const size_t slash = full ? std::string::npos : s.object.rfind('/');
+  return fmt::format("({})", slash == std::string::npos ? s.object : s.object.substr(slash + 1));
 }
+
+enum class SampleGroup { Line, Function, Op };
+
+// Samples added up by line, by function or by op.
+class SampleCounts {
+ public:
+  SampleCounts(const Profile& p, SampleGroup by, bool full_paths)
+      : p_(p), by_(by), full_paths_(full_paths) {
+    for (size_t i = 0; i < p.samples.size(); ++i) {
+      const Sample& s = p.samples[i];
+      if (by == SampleGroup::Op)
+        add(s.signature, i, true);
+      else if (s.stack < 0)
+        add(key_of(s.site), i, true);
+      for (int32_t f = by == SampleGroup::Op ? -1 : s.stack; f >= 0; f = p.frames[at(f)].parent)
+        add(key_of(p.frames[at(f)].site), i, f == s.stack);
+    }
+  }
+  std::vector<SampleCount> counts;
+  std::vector<std::string> names;
+
+ private:
+  // Lines of one function have the key of the line that was seen first.
+  int32_t key_of(int32_t site) {
+    if (by_ == SampleGroup::Line || site < 0) return site;
+    const Site& s = p_.sites[at(site)];
+    return functions_.try_emplace(s.file + '\n' + s.function, site).first->second;
+  }
+  void add(int32_t key, size_t sample, bool self) {
+    const int32_t n = number_(0, key);
+    if (at(n) == counts.size()) {
+      counts.emplace_back();
+      names.push_back(by_ != SampleGroup::Op ? line_name(p_, key, full_paths_)
+                      : key < 0              ? "(outside ops)"
+                                             : p_.signatures[at(key)].name);
+    }
+    SampleCount& c = counts[at(n)];
+    if (self) ++c.self;
+    if (c.last != static_cast<int64_t>(sample)) ++c.total;
+    c.last = static_cast<int64_t>(sample);
+  }
+
+  const Profile& p_;
+  SampleGroup by_;
+  bool full_paths_;
+  Numbering number_;
+  std::unordered_map<std::string, int32_t> functions_;
+};
 
 }  // namespace
 
@@ -40,56 +88,25 @@ std::vector<ReportTable> samples_report(const Profile& p, const ReportOptions& o
   PELLUCID_CHECK(
       !p.samples.empty(), ValueError,
       "report: the recording has no samples; make one with `pellucid profile --sample`.");
-  const size_t by = choose(o.by.empty() ? "line" : o.by, {"line", "function", "op"}, "groups");
-  Numbering number;
-  std::vector<SampleCount> counts;
-  std::vector<std::string> names;
-  std::unordered_map<std::string, int32_t> functions;
-  const auto key_of_site = [&](int32_t site) {
-    if (by == 0 || site < 0) return site;
-    const Site& s = p.sites[at(site)];
-    return functions.try_emplace(s.file + '\n' + s.function, site).first->second;
-  };
-  const auto count = [&](int32_t key, size_t sample, bool self, const auto& name) {
-    const int32_t n = number(0, key);
-    if (at(n) == counts.size()) {
-      counts.push_back({.sample = static_cast<int32_t>(sample)});
-      names.push_back(name());
-    }
-    SampleCount& c = counts[at(n)];
-    if (self) ++c.self;
-    if (c.last != static_cast<int64_t>(sample)) ++c.total;
-    c.last = static_cast<int64_t>(sample);
-  };
-  for (size_t i = 0; i < p.samples.size(); ++i) {
-    const Sample& s = p.samples[i];
-    if (by == 2) {
-      count(s.signature, i, true, [&] {
-        return s.signature < 0 ? std::string("(outside ops)") : p.signatures[at(s.signature)].name;
-      });
-      continue;
-    }
-    const auto add = [&](int32_t site, bool self) {
-      const int32_t key = key_of_site(site);
-      count(key, i, self, [&] { return line_name(p, key, o.full_paths); });
-    };
-    if (s.stack < 0) add(s.site, true);
-    for (int32_t f = s.stack; f >= 0; f = p.frames[at(f)].parent)
-      add(p.frames[at(f)].site, f == s.stack);
-  }
+  const auto by = static_cast<SampleGroup>(
+      choose(o.by.empty() ? "line" : o.by, {"line", "function", "op"}, "groups"));
+  const SampleCounts found(p, by, o.full_paths);
+  const auto& counts = found.counts;
   ReportTable t{.name = "samples"};
   const auto all = static_cast<double>(p.samples.size());
-  t.heading = fmt::format("{} samples at {:.0f} Hz\n", p.samples.size(), p.run.sample_rate);
+  t.heading =
+      fmt::format("{} samples at {:.0f} Hz of processor time\n",
+                  text::group_digits(static_cast<int64_t>(p.samples.size())), p.run.sample_rate);
   t.columns = {{"Self", "self"},           {"Self %", "self_share"},  {"Total", "total"},
                {"Total %", "total_share"}, {"Where", "where", false}, {"", "bar", false}};
   std::vector<size_t> order =
       ranked(counts.size(), [&](size_t i) { return std::pair(counts[i].self, counts[i].total); });
   cut_rows(order, o, 30, t.footing);
   for (const size_t i : order) {
-    const auto self = static_cast<double>(counts[i].self),
-               total = static_cast<double>(counts[i].total);
+    const auto self = static_cast<double>(counts[i].self);
+    const auto total = static_cast<double>(counts[i].total);
     t.rows.push_back({count_cell(counts[i].self), share_cell(self, all),
-                      count_cell(counts[i].total), share_cell(total, all), cell(names[i]),
+                      count_cell(counts[i].total), share_cell(total, all), cell(found.names[i]),
                       cell(bar(self / all))});
   }
   return {std::move(t)};

@@ -54,7 +54,7 @@ size_t choose(std::string_view word, const std::vector<std::string_view>& list,
     if (list[i] == word) return i;
     if (!word.empty() && list[i].starts_with(word)) found.push_back(i);
   }
-  PELLUCID_CHECK(found.size() == 1, ValueError, "report: {} is none of the {}: {}.",
+  PELLUCID_CHECK(found.size() == 1, ValueError, "profile: {} is none of the {}: {}.",
                  text::visible(fmt::format("'{}'", word)), what, fmt::join(list, ", "));
   return found[0];
 }

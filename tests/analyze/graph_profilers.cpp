@@ -53,3 +53,19 @@ TEST_CASE("autograd profiler: checkpoints") {
       AutogradSystemsProfiler().analyze_memory_checkpointing_trade_offs({0}, 2, 8, 8, 1),
       ValueError);
 }
+
+TEST_CASE("autograd profiler: a checkpoint runs its function once more, however long it is") {
+  std::vector<Tensor> weights;
+  for (int i = 0; i < 6; ++i) weights.push_back(randn({8, 8}).requires_grad_());
+  int runs = 0;
+  const Tensor y = autograd::checkpoint(
+      [&](const Tensor& x) {
+        ++runs;
+        Tensor h = x;
+        for (const Tensor& w : weights) h = gelu(linear(h, w));
+        return h;
+      },
+      randn({4, 8}).requires_grad_());
+  y.sum().backward();
+  CHECK(runs == 2);
+}

@@ -43,7 +43,7 @@ EXPECTED = {
 
 def run(name, *arguments, torch=False):
     command = [sys.executable, "-B", *([] if torch else ["-m", "pellucid"]), str(FOLDER / f"{name}.py"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

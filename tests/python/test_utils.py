@@ -78,7 +78,7 @@ def test_spectral_norm():
     x = torch.randn(3, 5)
     for _ in range(5):
         layer(x)
-    assert torch.linalg.svdvals(layer.weight.detach())[0].item() == pytest.approx(1, abs=1e-4)
+    assert torch.linalg.svd(layer.weight.detach())[1][0].item() == pytest.approx(1, abs=1e-4)
     layer(x).sum().backward()
     assert layer.weight_orig.grad is not None and "weight_u" in dict(layer.named_buffers())
     layer.eval()
@@ -205,11 +205,11 @@ def test_mypy_accepts_a_training_script(tmp_path):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     done = subprocess.run([sys.executable, "-m", "mypy", "--no-error-summary", "--no-incremental", str(script)], capture_output=True,
-                          text=True, cwd=tmp_path, timeout=300)
+                          text=True, cwd=tmp_path, timeout=600)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
     script.write_text(SCRIPT + "\nwrong: str = torch.ones(2).sum()\ntorch.softmax(3, 'dim')\n")
     done = subprocess.run([sys.executable, "-m", "mypy", "--no-error-summary", "--no-incremental", str(script)], capture_output=True,
-                          text=True, cwd=tmp_path, timeout=300)
+                          text=True, cwd=tmp_path, timeout=600)
     assert done.returncode == 1 and 'has type "Tensor"' in done.stdout and "softmax" in done.stdout
 
 
@@ -269,6 +269,7 @@ def accuracy(model: nn.Module, loader: DataLoader) -> float:
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_printoptions(precision=3)
     device = torch.device("cpu")
     data = TensorDataset(torch.randn(64, 1, 8, 8), torch.randint(0, 10, (64,)))
     loader = DataLoader(data, batch_size=16, shuffle=True)
