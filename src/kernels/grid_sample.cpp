@@ -145,9 +145,8 @@ PELLUCID_INLINE void fill_axis(const GridShape& s, int dim, const T* grid, int64
 }
 
 /// The taps of n points, with one more derivative by the coordinate `more` unless it is negative.
-/// Returns whether all lie inside.
 template <class T>
-PELLUCID_INLINE bool fill_block(const GridShape& s, const T* grid, int64_t n, int more,
+PELLUCID_INLINE void fill_block(const GridShape& s, const T* grid, int64_t n, int more,
                                 Block<T>& out) {
   Axis<T> axes[3];
   for (int d = 0; d < s.dims; ++d) {
@@ -159,7 +158,6 @@ PELLUCID_INLINE bool fill_block(const GridShape& s, const T* grid, int64_t n, in
   const auto H = static_cast<int32_t>(s.sizes[s.dims - 2]),
              W = static_cast<int32_t>(s.sizes[s.dims - 1]);
   out.count = 0;
-  int32_t least = 0;
   for (int k = 0; k < depth; ++k)
     for (int i = 0; i < taps; ++i)
       for (int j = 0; j < taps; ++j, ++out.count) {
@@ -171,24 +169,31 @@ PELLUCID_INLINE bool fill_block(const GridShape& s, const T* grid, int64_t n, in
           const T w = rows.weight[i][p] * columns.weight[j][p];
           weight[p] = s.dims == 3 ? axes[0].weight[k][p] * w : w;
           at[p] = (z | y | x) < 0 ? kOutside : (z * H + y) * W + x;
-          least = std::min(least, at[p]);
         }
       }
-  return least >= 0;
+}
+
+/// What one tap adds. Pixel 0 stands for those outside, so that no branch depends on the grid.
+template <class T> PELLUCID_INLINE T tap(int32_t at, T weight, const T* x) {
+  const T product = weight * x[at < 0 ? 0 : at];
+  return at < 0 ? T(0) : product;
 }
 
 /// sums[p] = the block's interpolation of one plane.
 template <class T>
-PELLUCID_INLINE void read_plane(const Block<T>& b, bool inside, int64_t n, const T* x, T* sums) {
+PELLUCID_INLINE void read_plane(const Block<T>& b, int64_t n, const T* x, T* sums) {
   std::fill_n(sums, n, T(0));
-  for (int k = 0; k < b.count; ++k) {
-    const int32_t* const at = b.at[k];
-    const T* const weight = b.weight[k];
-    if (inside)
-      for (int64_t p = 0; p < n; ++p) sums[p] += weight[p] * x[at[p]];
-    else
-      for (int64_t p = 0; p < n; ++p) sums[p] += at[p] < 0 ? T(0) : weight[p] * x[at[p]];
-  }
+  int k = 0;
+  for (; k + 4 <= b.count; k += 4)
+    for (int64_t p = 0; p < n; ++p) {
+      const T first =
+                  tap(b.at[k][p], b.weight[k][p], x) + tap(b.at[k + 1][p], b.weight[k + 1][p], x),
+              second = tap(b.at[k + 2][p], b.weight[k + 2][p], x) +
+                       tap(b.at[k + 3][p], b.weight[k + 3][p], x);
+      sums[p] += first + second;
+    }
+  for (; k < b.count; ++k)
+    for (int64_t p = 0; p < n; ++p) sums[p] += tap(b.at[k][p], b.weight[k][p], x);
 }
 
 template <class T> struct Args {
@@ -213,10 +218,9 @@ template <class T> struct Values {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / a.blocks;
       const Range r(s, task % a.blocks);
-      const bool inside =
-          fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, block);
+      fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, block);
       for (int64_t c = image * s.C; c < (image + 1) * s.C; ++c)
-        read_plane(block, inside, r.n, a.x + c * plane, a.out + c * s.points + r.first);
+        read_plane(block, r.n, a.x + c * plane, a.out + c * s.points + r.first);
     }
   }
 };
@@ -259,10 +263,10 @@ template <class T> struct Slopes {
       const Range r(s, task % a.blocks);
       const int64_t point = image * s.points + r.first;
       for (int d = 0; d < s.dims; ++d) {
-        const bool inside = fill_block(s, a.grid + point * s.dims, r.n, d, block);
+        fill_block(s, a.grid + point * s.dims, r.n, d, block);
         std::fill_n(sums, r.n, T(0));
         for (int64_t c = image * s.C; c < (image + 1) * s.C; ++c) {
-          read_plane(block, inside, r.n, a.x + c * plane, values);
+          read_plane(block, r.n, a.x + c * plane, values);
           const T* const g = a.g + c * s.points + r.first;
           for (int64_t p = 0; p < r.n; ++p) sums[p] += g[p] * values[p];
         }

@@ -104,7 +104,7 @@ extern constinit const OpDef embedding_op = {
           s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5),
                          2});  // the padding row's gradient is 0 by definition
           s.add({sample_randn({3, 2}), sample_ints({}, 0, 3)});
-          s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5), -1, true, true});
+          s.add_no_grad({sample_randn({5, 2}), sample_ints({6}, 0, 5), -1, true});
           s.error({sample_randn({5, 3}), sample_ints({2}, 5, 6)},
                   "index 5 is out of range for a table of 5 rows");
           s.error({sample_randn({5}), sample_ints({2}, 0, 5)}, "'weight' must have 2 dimensions");

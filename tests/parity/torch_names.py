@@ -245,6 +245,20 @@ def bag_numbers(offsets, count, include_last_offset=False):
     return torch.searchsorted(offsets, torch.arange(count), right=True) - 1
 
 
+def scatter_multiply(self, dim, index, src):
+    """PyTorch's backward needs a src that is not larger than the index."""
+    return self.scatter_reduce(dim, index, src[tuple(slice(0, n) for n in index.shape)], "prod")
+
+
+def embedding_dense_backward(grad_output, indices, rows, padding_idx, scale_grad_by_freq):
+    """By hand: the derivative of PyTorch's own forgets scale_grad_by_freq."""
+    flat = indices.flatten()
+    each = (flat != padding_idx).to(grad_output.dtype)
+    if scale_grad_by_freq:
+        each = each / torch.bincount(flat, minlength=rows)[flat]
+    return sum_rows(grad_output.flatten(0, -2), torch.arange(flat.numel()), flat, rows, each)
+
+
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=None):
     """All four results; those beside the first are what the CPU's fast paths of PyTorch leave out."""
@@ -260,9 +274,10 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
 OWN = {
     "_argmax_rows": argmax_rows,
     "_bag_numbers": bag_numbers,
-    "_scatter_multiply": lambda self, dim, index, src: self.scatter_reduce(dim, index, src, "prod"),
+    "_scatter_multiply": scatter_multiply,
     "_sum_rows": sum_rows,
     "embedding_bag": embedding_bag,
+    "embedding_dense_backward": embedding_dense_backward,
     "linalg_eigh": linalg_eigh,
     "linalg_svd": linalg_svd,
     "resample": resample,
