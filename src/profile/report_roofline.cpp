@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "profile/averages.h"
 #include "profile/overhead.h"
+#include "profile/raw.h"
 #include "profile/reports.h"
 #include "profile/table.h"
 
@@ -35,6 +36,12 @@ void find_dispatch(const Profile& p, Overhead& o) {
 
 }  // namespace
 
+// Blocks of memory taken and given back are recorded events too.
+static int64_t raw_events(const Profile& p) {
+  return std::max(static_cast<int64_t>(p.events.size()),
+                  p.run.recorded_bytes / static_cast<int64_t>(sizeof(RawEvent)));
+}
+
 Overhead::Overhead(const Profile& p) {
   std::vector<int64_t> covered(p.threads.size());
   for (const Event& e : p.events) {
@@ -51,7 +58,7 @@ Overhead::Overhead(const Profile& p) {
   }
   const int64_t busiest = covered.empty() ? 0 : *std::max_element(covered.begin(), covered.end());
   outside = std::max<int64_t>(0, p.run.duration - busiest);
-  recording = static_cast<double>(p.events.size()) * p.run.event_cost;
+  recording = static_cast<double>(raw_events(p)) * p.run.event_cost;
   find_dispatch(p, *this);
   std::map<std::string, std::string> missing;  // by the reason: the names
   for (const Counter& c : p.counters) {
@@ -79,7 +86,7 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
                     text::group_digits(o.ops));
   if (p.run.event_cost > 0 && !p.events.empty())
     out += fmt::format("recording: {} events x {:.0f} ns = {}, {} of the time; {} of raw events\n",
-                       text::group_digits(static_cast<int64_t>(p.events.size())), p.run.event_cost,
+                       text::group_digits(raw_events(p)), p.run.event_cost,
                        format_duration(o.recording),
                        percent(o.recording, static_cast<double>(p.run.duration)),
                        text::format_bytes(static_cast<double>(p.run.recorded_bytes)));

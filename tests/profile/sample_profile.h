@@ -28,7 +28,7 @@ class ProfileBuilder {
              .version = "0.1.0",
              .started = "2026-11-16T10:00:00Z",
              .event_cost = 40,
-             .recorded_bytes = 1000};
+             .recorded_bytes = 40};
     p.machine.threads = 2;
     p.machine.flops_all = 100e9;  // 100 FLOPs a nanosecond
     p.machine.flops_one = 50e9;

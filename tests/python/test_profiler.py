@@ -136,10 +136,23 @@ def test_the_command_records_a_script(tmp_path):
     command = os.path.join(os.path.dirname(sys.executable), "pellucid")
     out = tmp_path / "p.pellucid"
     run = subprocess.run([command, "profile", "-o", str(out), "--", sys.executable, "-m", "pellucid", str(script)],
-                         capture_output=True, text=True, timeout=120)
+                         capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     opened = torch.profiler.load(out)
     averages = {event.key: event.count for event in opened.key_averages()}
     assert averages["linear"] == 3 and averages["Linear"] == 3 and averages["backward"] == 3
     functions = opened.report("cprofile", limit=0)
     assert "script.py:4(linear)" in functions
+
+
+def test_a_killed_script_leaves_its_profile(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text("import os, torch\nfor _ in range(7):\n    torch.ones(3).sum()\nos.kill(os.getpid(), 9)\n")
+    command = os.path.join(os.path.dirname(sys.executable), "pellucid")
+    out = tmp_path / "k.pellucid"
+    run = subprocess.run([command, "profile", "-o", str(out), "--", sys.executable, "-m", "pellucid", str(script)],
+                         capture_output=True, text=True, timeout=600)
+    assert run.returncode == 128 + 9
+    assert "signal 9" in run.stderr
+    averages = {event.key: event.count for event in torch.profiler.load(out).key_averages()}
+    assert averages["sum"] == 7
