@@ -102,8 +102,10 @@ struct Door {
     if (used.use_count() == 1 && (!from.base || from.base.use_count() == 1) &&
         from.storage.use_count() == holders && !from.storage->borrowed && from.offset == 0 &&
         !to.storage && from.dtype == to.dtype && from.sizes == to.sizes &&
-        from.strides == to.strides && (from.is_contiguous() || from.is_channels_last()))
+        from.strides == to.strides && (from.is_contiguous() || from.is_channels_last())) {
+      std::atomic_thread_fence(std::memory_order_acquire);  // another thread's last use is over
       to.storage = from.storage;
+    }
   }
 
   static void allocate(Call& c) {
@@ -198,7 +200,8 @@ struct Door {
     save_outputs(c, *node);
   }
 
-  static void run(Call& c) {
+  /// The number of the node that the call left, 0 for none.
+  static uint64_t run(Call& c) {
     begin(c);
     c.op_.infer(c);
     if (c.op_.info->mutates) check_mutated(c, false);
@@ -208,7 +211,9 @@ struct Door {
     allocate(c);
     compute(c);
     if (c.op_.info->mutates) check_mutated(c, true);
+    const uint64_t number = node ? node->sequence_nr() : 0;
     commit(c, std::move(node));
+    return number;
   }
 
   // Two views of one storage that are not the same view: writing one may change what is still to be
@@ -251,7 +256,7 @@ struct Door {
       tape::set_history(self, other.meta->grad_fn, other.meta->output_nr);
   }
 
-  static void run_in_place(Call& c) {
+  static uint64_t run_in_place(Call& c) {
     const Tensor& self = c.in(0);
     PELLUCID_CHECK(self.defined(), ValueError, "{}_: the tensor to be changed is undefined.",
                    info_of(c.op_).name);
@@ -280,13 +285,14 @@ struct Door {
                               from.dtype, from.strides.data());
     }
     self.impl().bump_version();
-    if (!node) return;
+    if (!node) return 0;
     node->seed_ = c.seed_;
     node->random_offset_ = c.random_offset_;
     node->add_output(self);
     tape::rebase_history(self, node);
     c.outputs_[0] = self;
     save_outputs(c, *node);
+    return node->sequence_nr();
   }
 };
 
@@ -299,8 +305,7 @@ Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
     watch.done(c);
     return results;
   }
-  Door::run(c);
-  watch.done(c);
+  watch.done(c, Door::run(c));
   Tensors results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
@@ -318,8 +323,7 @@ Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
     watch.done(c);
     return std::move(results[0]);
   }
-  Door::run(c);
-  watch.done(c);
+  watch.done(c, Door::run(c));
   return Door::take(c, 0);
 }
 
@@ -339,7 +343,8 @@ void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
     Door::check_fits(c, results[0]);
     inputs[0]->copy_(results[0]);
   } else {
-    Door::run_in_place(c);
+    watch.done(c, Door::run_in_place(c));
+    return;
   }
   watch.done(c);
 }

@@ -4,7 +4,6 @@
 
 #include "core/registry.h"
 #include "pellucid/estimate.h"
-#include "tensor/autograd_meta.h"
 
 namespace pellucid {
 namespace {
@@ -141,11 +140,7 @@ void Watch::begin(const Call& c) noexcept {
   }
 }
 
-void Watch::end(const Call& c) noexcept {
-  uint64_t node = 0;
-  if (c.output_count() > 0 && c.out(0).defined())
-    if (const detail::AutogradMeta* meta = c.out(0).impl().meta; meta && meta->grad_fn)
-      node = meta->grad_fn->sequence_nr();
+void Watch::end(const Call& c, uint64_t node) noexcept {
   profile::end_scope(this, node);
   begun_ = false;
   if (!is_new_) return;

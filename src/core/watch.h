@@ -13,10 +13,10 @@ class Watch {
     if (profile::recording()) [[unlikely]]
       begin(c);
   }
-  /// The call is done: its cost is known, and the node it left.
-  void done(const Call& c) noexcept {
+  /// The call is done: its cost is known, and the number of the node it left, 0 for none.
+  void done(const Call& c, uint64_t node = 0) noexcept {
     if (begun_) [[unlikely]]
-      end(c);
+      end(c, node);
   }
   ~Watch() {
     if (begun_) [[unlikely]]
@@ -26,7 +26,7 @@ class Watch {
 
  private:
   void begin(const Call& c) noexcept;
-  void end(const Call& c) noexcept;
+  void end(const Call& c, uint64_t node) noexcept;
   bool begun_ = false;
   bool is_new_ = false;  // its cost is not known yet
   uint32_t signature_ = 0;

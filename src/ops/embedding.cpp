@@ -41,9 +41,10 @@ Tensor frequencies(const Tensor& indices, int64_t rows, DType dtype) {
 Tensors embedding_vjp(const Vjp& v) {
   // A table that already has a gradient (the output layer's, where the weights are tied) gets the
   // rows added: a table of zeros and its sum would move it all several times.
-  const auto add_rows = [&](const Tensor& sum) {
-    sum.index_add_(0, v.in(1).flatten(), v.grad.reshape({-1, v.in_sizes(0)[1]}));
-  };
+  // Unpacked before the sum is touched: unpacking may run a checkpoint, and the sum's leaf is
+  // locked.
+  const Tensor indices = v.in(1).flatten(), rows = v.grad.reshape({-1, v.in_sizes(0)[1]});
+  const auto add_rows = [&](const Tensor& sum) { sum.index_add_(0, indices, rows); };
   if (v.integer(0) < 0 && !v.flag(1) && v.grad.numel() > 0 && tape::add_to_gradient(0, add_rows))
     return {Tensor(), Tensor()};
   return {embedding_dense_backward(v.grad, v.in(1), v.in_sizes(0)[0], v.integer(0), v.flag(1)),

@@ -33,12 +33,14 @@ int64_t to_ns(const ProcessClock& clock, uint64_t ticks) {
 TensorInfo tensor_from(const Json& j) {
   TensorInfo t;
   if (j.is_null()) return t;
-  t.dtype = static_cast<DType>(j.at(0).get<int>());
+  t.dtype = static_cast<DType>(std::clamp(j.at(0).get<int>(), 0, kDTypeCount - 1));
   t.sizes = j.at(1).get<std::vector<int64_t>>();
   return t;
 }
 
+// Each thread that calls it first tells; they say the same.
 void set_cost(Signature& s, const Json& j) {
+  s.outputs.clear();
   for (const Json& t : j.at("outputs"))
     if (!t.is_null()) s.outputs.push_back(tensor_from(t));
   s.has_cost = j.contains("flops");
@@ -76,7 +78,8 @@ class Definitions {
 
   ProcessClock clock;
   bool ended = false;
-  int32_t process = 0;
+  int32_t process = 0;  // as the system numbers it, which is not enough: it may replace itself
+  int32_t number = 0;
   std::vector<int32_t> signatures{-1}, sites{-1}, modules{-1};
   std::vector<int32_t> stacks{-1};  // the innermost frame
 
@@ -102,15 +105,15 @@ class Definitions {
   void add(const Json& j) {
     Profile& p = all_.profile;
     if (j.contains("signature")) {
-      put(signatures, j["signature"], p.signatures.size());
       p.signatures.push_back(signature_from(j));
+      put(signatures, j["signature"], p.signatures.size() - 1);
     } else if (j.contains("cost")) {
       const auto n = j["cost"].get<size_t>();
       if (n < signatures.size() && signatures[n] >= 0)
         set_cost(p.signatures[static_cast<size_t>(signatures[n])], j);
     } else if (j.contains("site")) {
-      put(sites, j["site"], p.sites.size());
       p.sites.push_back(site_from(j));
+      put(sites, j["site"], p.sites.size() - 1);
     } else if (j.contains("stack")) {
       add_stack(j);
     } else if (j.contains("module")) {
@@ -122,18 +125,8 @@ class Definitions {
       const Json& e = j["end"];
       clock.settle(e.at("clocks").at(0), e.at("clocks").at(1));
       end_ns = e.at("clocks").at(1).get<int64_t>();
-      for (const Json& c : e.at("counters")) add_counter(c.at(0), c.at(1), c.at(2));
+      for (const Json& c : e.at("counters")) counters.push_back({c.at(0), c.at(1), c.at(2)});
     }
-  }
-
-  // Those of several processes are added.
-  void add_counter(const std::string& name, double value, const std::string& missing) {
-    for (Counter& c : all_.profile.counters)
-      if (c.name == name) {
-        c.value += value;
-        return;
-      }
-    all_.profile.counters.push_back({name, value, missing});
   }
 
   Site site_from(const Json& j) {
@@ -159,7 +152,7 @@ class Definitions {
       if (is_new) all_.profile.sites.push_back(s);
       frame = all_.child_frame(frame, it->second);
     }
-    put(stacks, j["stack"], static_cast<size_t>(std::max(frame, 0)));
+    if (frame >= 0) put(stacks, j["stack"], static_cast<size_t>(frame));
   }
 
   void add_module(const Json& j) {
@@ -185,6 +178,7 @@ class Definitions {
     clock.nanoseconds = c.at(1).get<int64_t>();
     clock.settle(c.at(2), c.at(3));
     process = s.at("process").get<int32_t>();
+    number = all_.processes++;
     RunInfo& run = all_.profile.run;
     if (!run.started.empty() && clock.nanoseconds > all_.start_ns) return;  // the child of a fork
     all_.start_ns = clock.nanoseconds;
@@ -200,6 +194,7 @@ class Definitions {
 
  public:
   int64_t end_ns = 0;
+  std::vector<Counter> counters;  // of the process and of what it starts
 };
 
 // A file of raw events, mapped for reading.
@@ -212,6 +207,7 @@ class RawFile {
       size_ = static_cast<size_t>(facts.st_size);
       void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0);
       data_ = p == MAP_FAILED ? nullptr : static_cast<const char*>(p);
+      if (!data_) size_ = 0;
     }
     if (file >= 0) close(file);
   }
@@ -248,7 +244,9 @@ class ThreadReader {
   void read(const RawFile& file, const RawFile& earlier) {
     const RawHeader& h = *file.header();
     read(earlier.all(), std::min<size_t>(h.spilled, earlier.all_count()), 0);
-    read(file.events(), file.count(), h.lap);
+    // Killed between writing a lap and beginning the next: what is in the buffer was read above.
+    const bool twice = h.spilled > (uint64_t{h.lap} - 1) * file.count();
+    if (!twice) read(file.events(), file.count(), h.lap);
     while (!open_.empty()) leave();
   }
 
@@ -285,7 +283,7 @@ class ThreadReader {
   void memory(const RawEvent& raw) {
     const int64_t now = time(raw.begin);
     leave_before(now);
-    all_.blocks.push_back({raw.begin, raw.end, static_cast<int64_t>(raw.link), d_.process, now,
+    all_.blocks.push_back({raw.begin, raw.end, static_cast<int64_t>(raw.link), d_.number, now,
                            thread_, open_.empty() ? -1 : open_.back(),
                            static_cast<uint8_t>(raw.what), raw.kind == kRawFree});
   }
@@ -295,7 +293,7 @@ class ThreadReader {
     e.begin = time(raw.begin);
     leave_before(e.begin);
     e.open = raw.end == 0;
-    e.end = e.open ? e.begin : time(raw.end);
+    e.end = e.open ? e.begin : std::max(e.begin, time(raw.end));
     e.threw = raw.flags & kRawThrew;
     e.thread = thread_;
     d_.place(raw.site, e);
@@ -305,7 +303,8 @@ class ThreadReader {
       e.parent = open_.back();
       e.phase = above.phase;
       e.module = above.module;
-      if (!e.open && !above.open) e.end = std::min(e.end, above.end);  // rounding of ticks
+      if (!e.open && !above.open)  // rounding of ticks
+        e.end = std::max(e.begin, std::min(e.end, above.end));
     }
     if (kind == EventKind::Engine) e.phase = Phase::Backward;
     if (kind == EventKind::Optimizer) e.phase = Phase::Optimizer;
@@ -322,8 +321,8 @@ class ThreadReader {
     }
     e.self = e.end - e.begin;
     const auto index = static_cast<int32_t>(all_.profile.events.size());
-    if (kind == EventKind::Op && raw.link) all_.nodes[Collected::key(d_.process, raw.link)] = index;
-    if (kind == EventKind::Backward) all_.backward.push_back({index, d_.process, raw.link});
+    if (kind == EventKind::Op && raw.link) all_.nodes[Collected::key(d_.number, raw.link)] = index;
+    if (kind == EventKind::Backward) all_.backward.push_back({index, d_.number, raw.link});
     all_.profile.events.push_back(e);
     open_.push_back(index);
   }
@@ -457,16 +456,23 @@ int32_t add_thread(Profile& p, const RawHeader& h) {
   return static_cast<int32_t>(p.threads.size() - 1);
 }
 
+// "definitions-12-ab" and "events-12-ab-14-0" are of the process 12-ab.
+std::string tag_of(const std::string& name) {
+  const size_t first = name.find('-') + 1, second = name.find('-', first);
+  if (first == 0 || second == std::string::npos) return {};
+  return name.substr(first, std::min(name.find('-', second + 1), name.size()) - first);
+}
+
 // The longest span that both clocks were read over, before any time is computed.
-void settle_clocks(std::map<int32_t, Definitions>& processes, const std::string& folder,
+void settle_clocks(std::map<std::string, Definitions>& processes, const std::string& folder,
                    const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (!name.starts_with("events-") && !name.starts_with("counts-")) continue;
     if (name.ends_with(".more")) continue;
     const RawFile file(folder + "/" + name);
     const RawHeader* h = file.header();
-    if (!h || !processes.contains(h->process)) continue;
-    processes.at(h->process).clock.settle(h->last.ticks, h->last.nanoseconds);
+    if (!h || !processes.contains(tag_of(name))) continue;
+    processes.at(tag_of(name)).clock.settle(h->last.ticks, h->last.nanoseconds);
   }
 }
 
@@ -495,12 +501,10 @@ int32_t Collected::module_signature(int32_t module) {
 Profile collect(const std::string& folder) {
   Collected all;
   const std::vector<std::string> names = files_of(folder);
-  std::map<int32_t, Definitions> processes;
-  for (const std::string& name : names) {
-    int process = 0;
-    if (std::sscanf(name.c_str(), "definitions-%d", &process) == 1)
-      processes.try_emplace(process, all, folder + "/" + name);
-  }
+  std::map<std::string, Definitions> processes;
+  for (const std::string& name : names)
+    if (name.starts_with("definitions-"))
+      processes.try_emplace(tag_of(name), all, folder + "/" + name);
   PELLUCID_CHECK(!processes.empty() && !all.profile.run.started.empty(), IoError,
                  "profile: '{}' holds no recording.", folder);
   settle_clocks(processes, folder, names);
@@ -510,8 +514,8 @@ Profile collect(const std::string& folder) {
     if ((!counts && !name.starts_with("events-")) || name.ends_with(".more")) continue;
     const RawFile file(folder + "/" + name);
     const RawHeader* h = file.header();
-    if (!h || !processes.contains(h->process)) continue;
-    Definitions& d = processes.at(h->process);
+    if (!h || !processes.contains(tag_of(name))) continue;
+    Definitions& d = processes.at(tag_of(name));
     p.run.dropped += static_cast<int64_t>(h->dropped);
     const int32_t thread = add_thread(p, *h);
     if (counts)
@@ -523,10 +527,13 @@ Profile collect(const std::string& folder) {
   skip_headers(p);
   charge_backward(all);
   pair_blocks(all);
-  for (auto& [process, d] : processes) {
+  int64_t earliest = INT64_MAX;
+  for (auto& [tag, d] : processes) {
+    if (d.clock.nanoseconds < earliest) p.counters = d.counters;
+    earliest = std::min(earliest, d.clock.nanoseconds);
     p.run.complete = p.run.complete && d.ended;
     if (d.ended) p.run.duration = std::max(p.run.duration, d.end_ns - all.start_ns);
-    read_samples(all, folder, process, d.clock, d.signatures, d.sites, d.modules);
+    read_samples(all, folder, tag, d.process, d.clock, d.signatures, d.sites, d.modules);
   }
   for (const Event& e : p.events) p.run.duration = std::max(p.run.duration, e.end);
   for (const Sample& s : p.samples) p.run.duration = std::max(p.run.duration, s.at);

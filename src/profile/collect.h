@@ -44,6 +44,7 @@ struct Collected {
   Symbols symbols;
   int64_t start_ns = 0;
   int64_t damaged = 0;
+  int32_t processes = 0;
   std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
   std::vector<BackwardNode> backward;
   std::vector<Block> blocks;
@@ -61,8 +62,9 @@ struct Collected {
 };
 
 /// Adds the samples of one process (unwind.cpp).
-void read_samples(Collected& all, const std::string& folder, int32_t process,
-                  const ProcessClock& clock, const std::vector<int32_t>& signatures,
-                  const std::vector<int32_t>& sites, const std::vector<int32_t>& modules);
+void read_samples(Collected& all, const std::string& folder, const std::string& tag,
+                  int32_t process, const ProcessClock& clock,
+                  const std::vector<int32_t>& signatures, const std::vector<int32_t>& sites,
+                  const std::vector<int32_t>& modules);
 
 }  // namespace pellucid::profile

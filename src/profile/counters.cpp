@@ -72,7 +72,7 @@ void start_counters() noexcept {
   g_started = true;
 }
 
-std::vector<Counter> stop_counters() {
+std::vector<Counter> stop_counters(bool wanted) {
   std::vector<Counter> counters;
   if (!g_started) return counters;
   g_started = false;
@@ -92,7 +92,7 @@ std::vector<Counter> stop_counters() {
         c.value *= static_cast<double>(values[1]) / static_cast<double>(values[2]);
     }
     if (g_open[i].file >= 0) close(g_open[i].file);
-    counters.push_back(std::move(c));
+    if (wanted) counters.push_back(std::move(c));
   }
   return counters;
 }

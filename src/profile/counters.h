@@ -10,7 +10,7 @@ namespace pellucid::profile {
 
 /// Starts to count, for this thread and those that it starts.
 void start_counters() noexcept;
-/// What was counted since; empty where nothing was started.
-std::vector<Counter> stop_counters();
+/// What was counted since; empty where nothing was started, or nothing is to be read.
+std::vector<Counter> stop_counters(bool read = true);
 
 }  // namespace pellucid::profile

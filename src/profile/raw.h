@@ -2,12 +2,13 @@
 // that the process has mapped (so that they survive whatever ends it) and, for each process, a file
 // of definitions, one JSON object a line. collect.cpp turns the folder into a Profile.
 //
-//   events-PID-TID-N   RawHeader, padded to kRawHeaderBytes, then the latest RawEvents: those of
-//   the
+//   PID-TAG names a process: a program may replace itself and keep its number
+//   events-PID-TAG-TID-N   RawHeader, padded to kRawHeaderBytes, then the latest RawEvents: those
+//   of the
 //                      present lap, until one of another
 //   events-….more      the RawEvents of all laps before; header.spilled of them count
-//   definitions-PID    what the numbers in the events mean
-//   samples-PID        RawSampleHeaders, each followed by its copy of the stack (mode "sample")
+//   definitions-PID-TAG    what the numbers in the events mean
+//   samples-PID-TAG        RawSampleHeaders, each followed by its copy of the stack (mode "sample")
 #pragma once
 
 #include <cstddef>

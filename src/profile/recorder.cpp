@@ -48,7 +48,8 @@ struct Recorder {
   std::atomic<uint32_t> serial{0};  // which recording; a log of another one is stale
   std::unordered_map<uint64_t, uint32_t> signatures, sites, stacks, modules;
   std::set<ThreadLog*> logs;
-  int definitions = -1;
+  int definitions = -1;  // not -1 while a recording runs
+  std::string tag;       // in the names of this process's files: a program may replace itself
   PythonSites python;
 
   static Recorder& get() {
@@ -63,8 +64,9 @@ struct Recorder {
     [[maybe_unused]] const ssize_t written = ::write(definitions, line.data(), line.size());
   }
   void open_definitions() {
-    const std::string path = fmt::format("{}/definitions-{}", options.folder, getpid());
-    definitions = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_TRUNC | O_CLOEXEC, 0666);
+    tag = fmt::format("{}-{:x}", getpid(), __rdtsc());
+    const std::string path = fmt::format("{}/definitions-{}", options.folder, tag);
+    definitions = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_EXCL | O_CLOEXEC, 0666);
     PELLUCID_CHECK(definitions >= 0, IoError, "profile: '{}' could not be made: {}.", path,
                    std::strerror(errno));
   }
@@ -80,6 +82,7 @@ struct Recorder {
 std::atomic<bool> g_stacks{false};
 constinit thread_local ThreadLog* t_log = nullptr;
 constinit thread_local bool t_inside = false;  // opening a log; allocations then are our own
+constinit thread_local uint32_t t_failed = 0;  // the recording in which this thread has no log
 
 void drop_log() noexcept {
   if (!t_log) return;
@@ -96,30 +99,32 @@ struct AtThreadEnd {
   ~AtThreadEnd() {
     t_inside = true;  // what is freed later on this thread finds no log, and opens none
     drop_log();
+    release_thread_after_samples();
   }
 };
 
 ThreadLog* open_log() noexcept {
-  if (t_inside) return nullptr;
+  const uint32_t serial = Recorder::get().serial.load(std::memory_order_relaxed);
+  if (t_inside || t_failed == serial) return nullptr;
   t_inside = true;
   try {
     static thread_local AtThreadEnd closer;
     drop_log();
+    note_innermost(0, 0, 0);
     Recorder& r = Recorder::get();
     const std::lock_guard lock(r.mutex);
     if (recording() && r.definitions >= 0) {
       const bool counts = r.options.mode == Mode::Count;
       static std::atomic<uint64_t> number{0};
       const std::string path =
-          fmt::format("{}/{}-{}-{}-{}", r.options.folder, counts ? "counts" : "events", getpid(),
+          fmt::format("{}/{}-{}-{}-{}", r.options.folder, counts ? "counts" : "events", r.tag,
                       syscall(SYS_gettid), number.fetch_add(1));
       t_log = new ThreadLog(path, static_cast<size_t>(r.options.limit), r.serial.load(), counts);
       r.logs.insert(t_log);
       if (r.options.mode == Mode::Sample) prepare_thread_for_samples();
     }
   } catch (const std::exception&) {
-    // No room or no rights: this thread is not recorded, the program goes on.
-    detail::mode.store(Mode::Off);
+    t_failed = serial;  // no room or no rights: this thread is not recorded, the program goes on
   }
   t_inside = false;
   return t_log;
@@ -144,6 +149,10 @@ uint32_t number(NumberTable ThreadLog::*table,
     Recorder& r = Recorder::get();
     const std::lock_guard lock(r.mutex);
     auto [it, is_new] = (r.*all).try_emplace(key, 0);
+    if (is_new && r.definitions < 0) {
+      (r.*all).erase(it);
+      return 0;
+    }
     if (is_new) {
       it->second = static_cast<uint32_t>((r.*all).size());
       r.write_line(fmt::format("\"{}\":{},{}", what, it->second, text()));
@@ -272,6 +281,7 @@ void after_fork_in_child() {
   Recorder& r = Recorder::get();
   r.mutex.unlock();
   if (!recording()) return;
+  stop_counters(false);  // they are the parent's
   for (ThreadLog* l : r.logs) l->abandon();
   r.logs.clear();  // their memory stays; only the thread that forked lives on
   t_log = nullptr;
@@ -280,7 +290,8 @@ void after_fork_in_child() {
   try {
     r.open_definitions();
     r.write_line(start_line(r.options));
-    if (r.options.mode == Mode::Sample) restart_sampler(r.options.folder);
+    note_innermost(0, 0, 0);
+    if (r.options.mode == Mode::Sample) restart_sampler(r.options.folder, r.tag);
   } catch (const std::exception&) { detail::mode.store(Mode::Off); }
 }
 
@@ -300,7 +311,7 @@ std::string recording_folder() {
 void start_recording(const RecorderOptions& options) {
   Recorder& r = Recorder::get();
   const std::lock_guard lock(r.mutex);
-  PELLUCID_CHECK(!recording(), ValueError,
+  PELLUCID_CHECK(r.definitions < 0, ValueError,
                  "profile: a recording runs already; stop it before another is started.");
   PELLUCID_CHECK(
       options.mode != Mode::Off && options.sample_rate > 0 && options.sample_rate <= 10000,
@@ -317,7 +328,14 @@ void start_recording(const RecorderOptions& options) {
     return true;
   }();
   start_counters();
-  if (options.mode == Mode::Sample) start_sampler(options.folder, options.sample_rate);
+  try {
+    if (options.mode == Mode::Sample) start_sampler(options.folder, r.tag, options.sample_rate);
+  } catch (...) {
+    stop_counters();
+    close(r.definitions);
+    r.definitions = -1;
+    throw;
+  }
   g_stacks = options.stacks && options.mode == Mode::Trace;
   detail::mode.store(options.mode);
   if (options.mode == Mode::Trace && options.memory) set_allocation_hook(on_allocation);
@@ -325,17 +343,22 @@ void start_recording(const RecorderOptions& options) {
 
 void stop_recording() {
   Recorder& r = Recorder::get();
-  if (!recording()) return;
+  int definitions = -1;
+  {
+    const std::lock_guard lock(r.mutex);
+    std::swap(definitions, r.definitions);
+  }
+  if (definitions < 0) return;
   detail::mode.store(Mode::Off);
   set_allocation_hook(nullptr);
   stop_sampler();
   drop_log();
   const std::lock_guard lock(r.mutex);
   const ClockPair now = read_clocks();
-  for (ThreadLog* l : r.logs) l->header().last = now;
   Json counters = Json::array();
   for (const Counter& c : stop_counters()) counters.push_back({c.name, c.value, c.missing});
   const Json j = {{"clocks", {now.ticks, now.nanoseconds}}, {"counters", counters}};
+  std::swap(definitions, r.definitions);
   r.write_line("\"end\":" + j.dump());
   close(r.definitions);
   r.definitions = -1;
@@ -480,7 +503,7 @@ void end_scope(const void* owner, uint64_t link, bool threw) noexcept {
 }
 
 uint32_t innermost_module() noexcept {
-  const ThreadLog* l = t_log;
+  const ThreadLog* l = log();
   const OpenScope* s = l ? l->innermost() : nullptr;
   return s ? s->module : 0;
 }

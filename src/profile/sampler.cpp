@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/parallel.h"
@@ -44,7 +45,7 @@ struct Sampler {
   std::condition_variable wake;
   bool stopping = false;
   double rate = 0;
-  std::string folder;
+  std::string folder, tag;
   std::thread watcher;
   pid_t watcher_id = 0;
   std::map<int, timer_t> timers;  // by thread
@@ -70,6 +71,7 @@ struct Innermost {
 };
 constinit thread_local Innermost t_innermost;
 constinit thread_local bool t_prepared = false;
+constinit thread_local void* t_stack = nullptr;  // the handler's, where it is ours
 
 // The top of the stack, as far as it is mapped; read by a system call, so that a stack pointer that
 // points anywhere does no harm.
@@ -94,14 +96,15 @@ void take_sample(const ucontext_t& context) noexcept {
   char stack[kStackPart * kStackParts];
   const greg_t* registers = context.uc_mcontext.gregs;
   const size_t bytes = copy_stack(static_cast<uint64_t>(registers[REG_RSP]), stack);
-  char* base = g_state.base.load(std::memory_order_acquire);
+  char* base = g_state.base.load();
   const size_t size = sizeof(RawSample) + bytes;
-  const size_t offset = g_state.used.fetch_add(size, std::memory_order_relaxed);
-  if (!base || offset + size > g_state.ready.load(std::memory_order_acquire)) {
-    g_state.used.fetch_sub(size, std::memory_order_relaxed);
-    g_state.dropped.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
+  size_t offset = g_state.used.load();
+  do {
+    if (!base || offset + size > g_state.ready.load(std::memory_order_acquire)) {
+      g_state.dropped.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+  } while (!g_state.used.compare_exchange_weak(offset, offset + size));
   auto* s = reinterpret_cast<RawSample*>(base + offset);
   s->at = __rdtsc();
   s->thread = static_cast<int32_t>(syscall(SYS_gettid));
@@ -119,10 +122,9 @@ void take_sample(const ucontext_t& context) noexcept {
 
 void on_timer(int, siginfo_t*, void* context) {
   const int error = errno;
-  g_state.running.fetch_add(1, std::memory_order_acquire);
-  if (g_state.base.load(std::memory_order_acquire))
-    take_sample(*static_cast<const ucontext_t*>(context));
-  g_state.running.fetch_sub(1, std::memory_order_release);
+  g_state.running.fetch_add(1);
+  if (g_state.base.load()) take_sample(*static_cast<const ucontext_t*>(context));
+  g_state.running.fetch_sub(1);
   errno = error;
 }
 
@@ -148,16 +150,21 @@ void add_timer(Sampler& s, int thread) {
 void find_threads(Sampler& s) {
   DIR* folder = opendir("/proc/self/task");
   if (!folder) return;
-  while (const dirent* entry = readdir(folder)) {
-    const int thread = std::atoi(entry->d_name);
-    if (thread > 0 && thread != s.watcher_id && !s.timers.contains(thread)) add_timer(s, thread);
-  }
+  std::set<int> alive;
+  while (const dirent* entry = readdir(folder)) alive.insert(std::atoi(entry->d_name));
   closedir(folder);
+  std::erase_if(s.timers, [&](const auto& timer) {
+    const bool ended = !alive.contains(timer.first);
+    if (ended) timer_delete(timer.second);
+    return ended;
+  });
+  for (const int thread : alive)
+    if (thread > 0 && thread != s.watcher_id && !s.timers.contains(thread)) add_timer(s, thread);
 }
 
-void save_maps(const std::string& folder) {
+void save_maps(const std::string& folder, const std::string& tag) {
   std::ifstream from("/proc/self/maps");
-  const std::string path = fmt::format("{}/maps-{}", folder, getpid());
+  const std::string path = fmt::format("{}/maps-{}", folder, tag);
   std::ofstream(path + ".part") << from.rdbuf();
   std::rename((path + ".part").c_str(), path.c_str());
 }
@@ -175,19 +182,20 @@ void watch(Sampler& s) {
   for (int turn = 0; !s.stopping; ++turn) {
     find_threads(s);
     keep_room(s);
-    if (turn % 50 == 0) save_maps(s.folder);
+    if (turn % 50 == 0) save_maps(s.folder, s.tag);
     s.wake.wait_for(lock, std::chrono::milliseconds(10));
   }
 }
 
-void open_file(Sampler& s, const std::string& folder) {
+void open_file(Sampler& s, const std::string& folder, const std::string& tag) {
   s.folder = folder;
-  s.file = std::make_unique<MappedFile>(fmt::format("{}/samples-{}", folder, getpid()), kMostBytes);
+  s.tag = tag;
+  s.file = std::make_unique<MappedFile>(fmt::format("{}/samples-{}", folder, tag), kMostBytes);
   g_state.process = getpid();
   g_state.used = 0;
   g_state.ready = 0;
   keep_room(s);
-  g_state.base.store(s.file->data(), std::memory_order_release);
+  g_state.base.store(s.file->data());
 }
 
 void start_watcher(Sampler& s) {
@@ -205,24 +213,38 @@ void prepare_thread_for_samples() noexcept {
   if (t_prepared) return;
   t_prepared = true;
   stack_t old{};
-  if (sigaltstack(nullptr, &old) == 0 && !(old.ss_flags & SS_DISABLE)) return;  // it has one
+  if (sigaltstack(nullptr, &old) == 0 && !(old.ss_flags & SS_DISABLE) &&
+      old.ss_size >= kHandlerStack)
+    return;  // it has one that is large enough
   void* memory = mmap(nullptr, kHandlerStack, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return;
   const stack_t own{memory, 0, kHandlerStack};  // lives as long as the thread may be interrupted
-  sigaltstack(&own, nullptr);
+  if (sigaltstack(&own, nullptr) == 0) t_stack = memory;
+}
+
+void release_thread_after_samples() noexcept {
+  if (!t_stack) return;
+  sigset_t timer, before;
+  sigemptyset(&timer);
+  sigaddset(&timer, SIGPROF);
+  pthread_sigmask(SIG_BLOCK, &timer, &before);  // for good: the thread is about to end
+  const stack_t none{nullptr, SS_DISABLE, 0};
+  sigaltstack(&none, nullptr);
+  munmap(t_stack, kHandlerStack);
+  t_stack = nullptr;
 }
 
 void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept {
   t_innermost = {kind, what, site};
 }
 
-void start_sampler(const std::string& folder, double rate) {
+void start_sampler(const std::string& folder, const std::string& tag, double rate) {
   Sampler& s = Sampler::get();
   {
     const std::lock_guard lock(s.mutex);
     s.rate = rate;
-    open_file(s, folder);
+    open_file(s, folder, tag);
   }
   // Every thread of the pool runs one of these and keeps its stack.
   prepare_thread_for_samples();
@@ -246,16 +268,16 @@ void stop_sampler() noexcept {
   s.watcher.join();
   for (const auto& [thread, timer] : s.timers) timer_delete(timer);
   s.timers.clear();
-  g_state.base.store(nullptr, std::memory_order_release);
-  while (g_state.running.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+  g_state.base.exchange(nullptr);
+  while (g_state.running.load() > 0) std::this_thread::yield();
   try {
-    save_maps(s.folder);
+    save_maps(s.folder, s.tag);
   } catch (const std::exception&) {}
   s.file->set_used(g_state.used.load());
   s.file.reset();
 }
 
-void restart_sampler(const std::string& folder) {
+void restart_sampler(const std::string& folder, const std::string& tag) {
   Sampler& s = Sampler::get();
   new (&s.mutex) std::mutex;  // the watcher may have held it; it does not exist here
   new (&s.wake) std::condition_variable;
@@ -263,7 +285,7 @@ void restart_sampler(const std::string& folder) {
   s.timers.clear();
   s.file->abandon();
   g_state.running = 0;
-  open_file(s, folder);
+  open_file(s, folder, tag);
   start_watcher(s);
 }
 

@@ -24,12 +24,14 @@ struct RawSample {
 inline constexpr uint64_t kSampleMagic = 0x454c504d4153504c;
 
 /// Starts and stops the timers of all threads of the process, and of those that come later.
-void start_sampler(const std::string& folder, double rate);
+void start_sampler(const std::string& folder, const std::string& tag, double rate);
 void stop_sampler() noexcept;
 /// In the child of a fork: its one thread gets a timer, and the samples a file of their own.
-void restart_sampler(const std::string& folder);
+void restart_sampler(const std::string& folder, const std::string& tag);
 /// Gives this thread a stack for its handler, because our kernels may move the stack pointer away.
 void prepare_thread_for_samples() noexcept;
+/// Takes that stack away again; the thread ends.
+void release_thread_after_samples() noexcept;
 /// Tells what runs on this thread.
 void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept;
 

@@ -53,11 +53,12 @@ Mode mode_from_name(std::string_view name) {
 namespace {
 
 std::string g_file;  // where the whole program's profile goes
+pid_t g_owner = 0;   // whose it is: not that of a child
 
 void finish_program() {
   const std::string folder = recording_folder();
   stop_recording();
-  if (g_file.empty()) return;
+  if (g_file.empty() || getpid() != g_owner) return;
   try {
     collect(folder).save(g_file);
     remove_folder(folder);
@@ -78,7 +79,14 @@ void finish_program() {
     o.stacks = env_bool("PELLUCID_PROFILE_STACKS", false);
     if (const auto limit = env_bytes("PELLUCID_PROFILE_LIMIT"))
       o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
-    if (!raw) g_file = *file;
+    g_owner = getpid();
+    if (!raw) {
+      g_file = *file;
+      remove_folder(o.folder);  // what a run that was killed left behind
+      // Programs that this one starts record into the same folder, and leave the rest to us.
+      setenv("PELLUCID_PROFILE_RAW", o.folder.c_str(), 1);
+      unsetenv("PELLUCID_PROFILE");
+    }
     start_recording(o);
     std::atexit(finish_program);
   } catch (const std::exception& e) {
@@ -88,6 +96,10 @@ void finish_program() {
 
 }  // namespace
 }  // namespace profile
+
+namespace {
+pid_t g_session_owner = 0;  // there is one session at a time
+}
 
 ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions options)
     : file_(std::move(file)) {
@@ -108,12 +120,14 @@ ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions opti
     throw;
   }
   running_ = true;
+  g_session_owner = getpid();
 }
 
 profile::Profile ProfilerSession::stop() {
   PELLUCID_CHECK(running_, ValueError, "ProfilerSession::stop: the session was stopped before.");
   running_ = false;
   profile::stop_recording();
+  if (getpid() != g_session_owner) return {};  // the child of a fork: the files are its parent's
   profile::Profile p = profile::collect(folder_);
   profile::remove_folder(folder_);
   if (!file_.empty()) p.save(file_);

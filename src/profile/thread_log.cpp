@@ -66,8 +66,11 @@ MappedFile::~MappedFile() {
 bool MappedFile::grow(size_t bytes) noexcept {
   if (bytes > most_ || !base_) return false;
   const size_t wanted = std::min(most_, (bytes + kStep - 1) / kStep * kStep);
-  if (posix_fallocate(file_, static_cast<off_t>(ready_), static_cast<off_t>(wanted - ready_)) != 0)
-    return false;
+  int error = 0;
+  do {  // a timer's signal may interrupt it
+    error = posix_fallocate(file_, static_cast<off_t>(ready_), static_cast<off_t>(wanted - ready_));
+  } while (error == EINTR);
+  if (error != 0) return false;
   ready_ = wanted;
   // What was written long ago goes to the disk; the process keeps a window.
   if (ready_ > released_ + 2 * kWindow) {
@@ -128,10 +131,11 @@ bool ThreadLog::spill() noexcept {
   const auto offset = static_cast<off_t>(base * sizeof(RawEvent));
   if (bytes == 0 || spilled_ < 0 || static_cast<size_t>(offset) + 2 * bytes > limit_ ||
       pwrite(spilled_, first, bytes, offset) != static_cast<ssize_t>(bytes)) {
+    limit_ = 0;  // it is full: do not try again for every event
     ++h.dropped;
     return false;
   }
-  // In this order: a kill in between finds the events in one place or the other, never in both.
+  // A kill in between leaves the events in both places; the reader sees that by the lap.
   h.spilled = base + kBuffered;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   h.lap = ++lap;

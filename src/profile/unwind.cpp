@@ -33,7 +33,8 @@ pid_t next_thread(Dwfl*, void* arg, void** thread_arg) {
 bool read_word(Dwfl*, Dwarf_Addr address, Dwarf_Word* result, void* arg) {
   const auto& c = *static_cast<const Current*>(arg);
   const uint64_t from = c.sample->registers[7];
-  if (address < from || address + 8 > from + c.sample->stack_bytes) return false;
+  const uint64_t bytes = c.sample->stack_bytes;
+  if (bytes < 8 || address < from || address - from > bytes - 8) return false;
   std::memcpy(result, c.stack + (address - from), 8);
   return true;
 }
@@ -126,12 +127,13 @@ int32_t thread_index(Profile& p, int32_t process, int32_t id) {
 
 }  // namespace
 
-void read_samples(Collected& all, const std::string& folder, int32_t process,
-                  const ProcessClock& clock, const std::vector<int32_t>& signatures,
-                  const std::vector<int32_t>& sites, const std::vector<int32_t>& modules) {
-  std::ifstream file(fmt::format("{}/samples-{}", folder, process), std::ios::binary);
+void read_samples(Collected& all, const std::string& folder, const std::string& tag,
+                  int32_t process, const ProcessClock& clock,
+                  const std::vector<int32_t>& signatures, const std::vector<int32_t>& sites,
+                  const std::vector<int32_t>& modules) {
+  std::ifstream file(fmt::format("{}/samples-{}", folder, tag), std::ios::binary);
   if (!file) return;
-  Unwinder unwinder(all, fmt::format("{}/maps-{}", folder, process));
+  Unwinder unwinder(all, fmt::format("{}/maps-{}", folder, tag));
   RawSample raw;
   std::vector<char> stack;
   const auto at = [](const std::vector<int32_t>& table, uint32_t number) {

@@ -162,8 +162,10 @@ class profile:
             return
         _C._profile_end_step()
         session, self._session = self._session, None
-        _modules(False)
-        self.profile = session.stop()
+        try:
+            self.profile = session.stop()
+        finally:
+            _modules(False)
 
     # Reading
 
