@@ -52,6 +52,10 @@ void check_params(const Call& c, const Params& p, size_t n) {
 void check_channels(const Call& c, const Params& p, IntArrayRef input, IntArrayRef weight) {
   PELLUCID_CHECK(p.groups > 0, ValueError, "{}: groups must be positive, found {}.", c.name(),
                  p.groups);
+  const int64_t most = std::max<int64_t>({1, input[1], weight[0]});
+  PELLUCID_CHECK(p.groups <= most, ShapeError,
+                 "{}: {} groups are more than there are channels (input {}, weight {}).", c.name(),
+                 p.groups, input, weight);
   if (p.transposed) {
     PELLUCID_CHECK(input[1] == weight[0] && input[1] % p.groups == 0, ShapeError,
                    "{}: input has {} channels but the weight takes {} in {} groups (input {}, "

@@ -52,15 +52,20 @@ Mode mode_from_name(std::string_view name) {
 
 namespace {
 
-std::string g_file;  // where the whole program's profile goes
-pid_t g_owner = 0;   // whose it is: not that of a child
+// Where the whole program's profile goes. Made on first use: the recording starts before other
+// variables are ready.
+std::string& program_file() {
+  static std::string& file = *new std::string;
+  return file;
+}
+pid_t g_owner = 0;  // whose it is: not that of a child
 
 void finish_program() {
   const std::string folder = recording_folder();
   stop_recording();
-  if (g_file.empty() || getpid() != g_owner) return;
+  if (program_file().empty() || getpid() != g_owner) return;
   try {
-    collect(folder).save(g_file);
+    collect(folder).save(program_file());
     remove_folder(folder);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "pellucid: the profile was not written: %s\n", e.what());
@@ -81,7 +86,7 @@ void finish_program() {
       o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
     g_owner = getpid();
     if (!raw) {
-      g_file = *file;
+      program_file() = *file;
       remove_folder(o.folder);  // what a run that was killed left behind
       // Programs that this one starts record into the same folder, and leave the rest to us.
       setenv("PELLUCID_PROFILE_RAW", o.folder.c_str(), 1);

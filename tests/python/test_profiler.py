@@ -156,3 +156,25 @@ def test_a_killed_script_leaves_its_profile(tmp_path):
     assert "signal 9" in run.stderr
     averages = {event.key: event.count for event in torch.profiler.load(out).key_averages()}
     assert averages["sum"] == 7
+
+
+def test_the_environment_records_a_program_with_its_children(tmp_path):
+    script = tmp_path / "family.py"
+    script.write_text(textwrap.dedent("""\
+        import os, subprocess, sys
+        import pellucid as torch
+        torch.ones(3).sum()
+        child = os.fork()
+        if child == 0:
+            torch.ones(4).exp()
+            sys.exit(0)
+        os.waitpid(child, 0)
+        subprocess.run([sys.executable, "-c", "import pellucid; pellucid.ones(2).sin()"], check=True)
+        torch.ones(3).cos()
+        """))
+    out = tmp_path / "e.pellucid"
+    subprocess.run([sys.executable, str(script)], check=True, timeout=600, env={**os.environ, "PELLUCID_PROFILE": str(out)})
+    assert os.listdir(tmp_path) and not (tmp_path / "e.pellucid.raw").exists()
+    averages = {event.key: event.count for event in torch.profiler.load(out).key_averages()}
+    assert {name: averages.get(name) for name in ("sum", "exp", "sin", "cos", "ones")} == {
+        "sum": 1, "exp": 1, "sin": 1, "cos": 1, "ones": 4}
