@@ -2,6 +2,7 @@
 #include "core/registry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -32,7 +33,8 @@ struct Registry {
                      "op '{}': a record with that name exists already; give it an overload name.",
                      op.schema);
     info.id = static_cast<uint32_t>(ops.size());
-    op.info = &info;
+    // Other threads may ask at the same time whether the record is registered.
+    std::atomic_ref(op.info).store(&info, std::memory_order_release);
     ops.push_back(&op);
     by_name.emplace(info.name, &op);
   }
@@ -50,12 +52,15 @@ Registry& registry() {
 }  // namespace
 
 const OpInfo& info_of(const OpDef& op) {
-  if (!op.info) [[unlikely]] {
+  const std::atomic_ref info(op.info);
+  const OpInfo* found = info.load(std::memory_order_acquire);
+  if (!found) [[unlikely]] {
     registry();
-    PELLUCID_CHECK(op.info, ValueError,
-                   "op '{}' was not registered; call register_op once at start.", op.schema);
+    found = info.load(std::memory_order_acquire);
+    PELLUCID_CHECK(found, ValueError, "op '{}' was not registered; call register_op once at start.",
+                   op.schema);
   }
-  return *op.info;
+  return *found;
 }
 
 void register_op(const OpDef& op) {
