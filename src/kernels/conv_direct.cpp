@@ -44,7 +44,7 @@ struct Micro {
   int64_t ahead_step;  // 0 to ask for nothing new
 };
 
-template <int Rows> [[gnu::target("arch=x86-64-v4")]] void kernel(const Micro& m) {
+template <int Rows> [[gnu::target("arch=x86-64-v4")]] void kernel_v4(const Micro& m) {
   __m512 sum[Rows][2];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
@@ -84,7 +84,7 @@ template <int Rows> [[gnu::target("arch=x86-64-v4")]] void kernel(const Micro& m
 using Kernel = void (*)(const Micro&);
 template <int... R>
 constexpr std::array<Kernel, kRows + 1> kernels_of(std::integer_sequence<int, R...>) {
-  return {nullptr, kernel<R + 1>...};
+  return {nullptr, kernel_v4<R + 1>...};
 }
 constexpr auto kKernels = kernels_of(std::make_integer_sequence<int, kRows>());
 

@@ -58,7 +58,8 @@ struct Micro {
 };
 
 /// Turns the sums of a tile, 16 rows of kWidth of which `rows` count, into rows of c.
-[[gnu::target("arch=x86-64-v4")]] void store_turned(const float* sums, int rows, const Micro& m) {
+[[gnu::target("arch=x86-64-v4")]] void store_turned_v4(const float* sums, int rows,
+                                                       const Micro& m) {
   const auto valid = static_cast<__mmask16>((1u << rows) - 1);
   const __m512 bias =
       m.bias == nullptr ? _mm512_set1_ps(-0.0f) : _mm512_maskz_loadu_ps(valid, m.bias);
@@ -90,7 +91,7 @@ struct Micro {
   }
 }
 
-template <int Rows, int Vectors> [[gnu::target("arch=x86-64-v4")]] void kernel(const Micro& m) {
+template <int Rows, int Vectors> [[gnu::target("arch=x86-64-v4")]] void kernel_v4(const Micro& m) {
   constexpr int kShared = 3, kPointers = (Rows + kShared - 1) / kShared;  // rows per pointer
   __m512 sum[Rows][Vectors];
 #pragma GCC unroll 16
@@ -134,14 +135,14 @@ template <int Rows, int Vectors> [[gnu::target("arch=x86-64-v4")]] void kernel(c
   for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) _mm512_store_ps(sums + r * kWidth + v * kLanes, sum[r][v]);
-  store_turned(sums, Rows, m);
+  store_turned_v4(sums, Rows, m);
 }
 
 using Kernel = void (*)(const Micro&);
 template <int... R> constexpr auto kernels_of(std::integer_sequence<int, R...>) {
   struct {
     Kernel one[kRows + 1], two[kRows + 1];
-  } table{{nullptr, kernel<R + 1, 1>...}, {nullptr, kernel<R + 1, 2>...}};
+  } table{{nullptr, kernel_v4<R + 1, 1>...}, {nullptr, kernel_v4<R + 1, 2>...}};
   return table;
 }
 constexpr auto kKernels = kernels_of(std::make_integer_sequence<int, kRows>());
