@@ -12,6 +12,7 @@
 #include "cli/machine/object.h"
 #include "cli/text.h"
 #include "cli/values.h"
+#include "core/registry.h"
 #include "pellucid/op.h"
 
 namespace pellucid::cli {
@@ -19,10 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kKinds = std::to_array<std::string_view>(
-    {"pointwise", "reduction", "contraction", "view", "index", "random", "creation", "opaque"});
-
-std::string kind_name(OpKind kind) { return std::string(kKinds[static_cast<size_t>(kind)]); }
+std::string kind_name(OpKind kind) { return std::string(kOpKindNames[static_cast<size_t>(kind)]); }
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
@@ -253,8 +251,9 @@ int run_ops(const Args& args) {
   line.add_flag("--all", all, "Also ops whose names begin with an underscore");
   line.add_json(json);
   line.read();
-  if (!kind.empty() && std::find(kKinds.begin(), kKinds.end(), kind) == kKinds.end()) {
-    const std::vector<std::string> kinds(kKinds.begin(), kKinds.end());
+  if (!kind.empty() &&
+      std::find(kOpKindNames.begin(), kOpKindNames.end(), kind) == kOpKindNames.end()) {
+    const std::vector<std::string> kinds(kOpKindNames.begin(), kOpKindNames.end());
     std::string known;
     for (const std::string& k : kinds) known += (known.empty() ? "" : ", ") + k;
     throw UsageError(

@@ -17,6 +17,7 @@
 #include "pellucid/machine.h"
 #include "pellucid/parallel.h"
 #include "pellucid/profiler.h"
+#include "profile/overhead.h"
 #include "profile/recorder.h"
 
 extern char** environ;
@@ -86,12 +87,6 @@ bool is_own_command(const Args& args, const std::string& word) {
   return false;
 }
 
-std::string own_path() {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string("pellucid");
-}
-
 void tell(const Args& args, const profile::Profile& p, const Options& o) {
   const double seconds = static_cast<double>(p.run.duration) / 1e9;
   if (p.run.signal)
@@ -110,7 +105,7 @@ void tell(const Args& args, const profile::Profile& p, const Options& o) {
     for (const profile::CallCount& c : p.counts) calls += c.calls;
     fmt::print(args.err, "{} calls counted in {:.3f} s", group_digits(calls), seconds);
   } else {
-    const auto events = static_cast<double>(p.run.recorded_bytes) / 40;
+    const auto events = static_cast<double>(profile::raw_events(p));
     fmt::print(args.err,
                "{} events in {:.3f} s; recording took about {:.1f} ns each, {:.2f} % of the time",
                group_digits(static_cast<int64_t>(events)), seconds, p.run.event_cost,
@@ -125,7 +120,7 @@ void tell(const Args& args, const profile::Profile& p, const Options& o) {
 
 int record(const Args& args, const Options& o, std::vector<std::string> program) {
   if (is_own_command(args, program[0]) && access(program[0].c_str(), X_OK) != 0)
-    program.insert(program.begin(), own_path());
+    program.insert(program.begin(), profile::own_program());
   const std::string folder = o.file + ".raw";
   profile::remove_folder(folder);
   const int status = run_program(program, environment_for(o, folder));

@@ -2,11 +2,17 @@
 // from register_op.
 #pragma once
 
+#include <array>
 #include <span>
+#include <string_view>
 
 #include "pellucid/op.h"
 
 namespace pellucid {
+
+/// How the kinds of ops are called, in the order of OpKind.
+inline constexpr std::array<std::string_view, 8> kOpKindNames = {
+    "pointwise", "reduction", "contraction", "view", "index", "random", "creation", "opaque"};
 
 /// Generated: the records of src/ops.
 std::span<const OpDef* const> built_in_ops();

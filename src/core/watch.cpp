@@ -43,12 +43,6 @@ uint64_t hash_of(const Call& c) noexcept {
   return h;
 }
 
-std::string_view kind_name(OpKind kind) {
-  constexpr std::string_view kNames[] = {"pointwise", "reduction", "contraction", "view",
-                                         "index",     "random",    "creation",    "opaque"};
-  return kNames[static_cast<int>(kind)];
-}
-
 Json tensor_json(const Tensor& t) {
   if (!t.defined()) return nullptr;
   const auto sizes = t.sizes();
@@ -97,10 +91,11 @@ std::string describe_signature(const Call& c) {
   const OpInfo& info = *c.op().info;
   Json inputs = Json::array();
   for (const Tensor* t : c.inputs()) inputs.push_back(tensor_json(*t));
-  return members({{"name", info.name},
-                  {"op_kind", info.is_view ? "view" : kind_name(c.op().kind)},
-                  {"inputs", inputs},
-                  {"attributes", attribute_text(c)}});
+  return members(
+      {{"name", info.name},
+       {"op_kind", info.is_view ? "view" : kOpKindNames[static_cast<size_t>(c.op().kind)]},
+       {"inputs", inputs},
+       {"attributes", attribute_text(c)}});
 }
 
 std::string describe_cost(const Call& c) {

@@ -25,11 +25,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-int64_t to_ns(const ProcessClock& clock, uint64_t ticks) {
-  const double since = static_cast<double>(static_cast<int64_t>(ticks - clock.ticks));
-  return clock.nanoseconds + static_cast<int64_t>(since * clock.ns_per_tick);
-}
-
 TensorInfo tensor_from(const Json& j) {
   TensorInfo t;
   if (j.is_null()) return t;
@@ -72,7 +67,9 @@ class Definitions {
       if (j.is_discarded()) continue;  // cut off in the middle, at the end
       try {
         add(j);
-      } catch (const Json::exception&) { ++all_.damaged; }
+      } catch (const Json::exception&) {
+        // A line that says less than it should: what refers to it stays without a name.
+      }
     }
   }
 
@@ -146,11 +143,7 @@ class Definitions {
     int32_t frame = -1;
     const Json& list = j.at("frames");
     for (size_t i = list.size(); i-- > 0;) {  // the outermost is last
-      const Site s = site_from(list[i]);
-      const auto [it, is_new] = all_.places.try_emplace(
-          {s.file, s.line, s.function, s.object}, static_cast<int32_t>(all_.profile.sites.size()));
-      if (is_new) all_.profile.sites.push_back(s);
-      frame = all_.child_frame(frame, it->second);
+      frame = all_.child_frame(frame, all_.place_of(site_from(list[i])));
     }
     if (frame >= 0) put(stacks, j["stack"], static_cast<size_t>(frame));
   }
@@ -259,8 +252,6 @@ class ThreadReader {
         memory(e[i]);
       else if (e[i].kind <= kEventKindCount)
         scope(e[i]);
-      else
-        ++all_.damaged;
     }
   }
 
@@ -268,12 +259,11 @@ class ThreadReader {
     return number < table.size() ? table[number] : -1;
   }
   Event& event(int32_t i) { return all_.profile.events[static_cast<size_t>(i)]; }
-  int64_t time(uint64_t ticks) const { return to_ns(d_.clock, ticks) - all_.start_ns; }
+  int64_t time(uint64_t ticks) const { return d_.clock.at(ticks) - all_.start_ns; }
 
   void leave() {
     const Event& e = event(open_.back());
     open_.pop_back();
-    last_ = std::max(last_, e.end);
     if (e.parent >= 0) event(e.parent).self -= e.end - e.begin;
   }
   void leave_before(int64_t now) {
@@ -331,7 +321,6 @@ class ThreadReader {
   const Definitions& d_;
   int32_t thread_;
   int32_t step_ = -1;
-  int64_t last_ = 0;
   std::vector<int32_t> open_;
 };
 
@@ -477,6 +466,13 @@ void settle_clocks(std::map<std::string, Definitions>& processes, const std::str
 }
 
 }  // namespace
+
+int32_t Collected::place_of(const Site& s) {
+  const auto [it, is_new] = places.try_emplace({s.file, s.line, s.function, s.object},
+                                               static_cast<int32_t>(profile.sites.size()));
+  if (is_new) profile.sites.push_back(s);
+  return it->second;
+}
 
 int32_t Collected::child_frame(int32_t parent, int32_t site) {
   const auto [it, is_new] = frame_numbers.try_emplace(std::pair(parent, site),

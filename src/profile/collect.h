@@ -19,6 +19,11 @@ struct ProcessClock {
   int64_t nanoseconds = 0;
   double ns_per_tick = 1;
   int64_t span = 0;  // between the two; a longer one is better
+  /// The system's clock at that moment.
+  int64_t at(uint64_t later) const {
+    const auto since = static_cast<double>(static_cast<int64_t>(later - ticks));
+    return nanoseconds + static_cast<int64_t>(since * ns_per_tick);
+  }
   void settle(uint64_t later_ticks, int64_t later_ns) {
     if (later_ns - nanoseconds <= span || later_ticks <= ticks) return;
     span = later_ns - nanoseconds;
@@ -43,7 +48,6 @@ struct Collected {
   Profile profile;
   Symbols symbols;
   int64_t start_ns = 0;
-  int64_t damaged = 0;
   int32_t processes = 0;
   std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
   std::vector<BackwardNode> backward;
@@ -51,6 +55,8 @@ struct Collected {
   std::map<std::string, int32_t> module_types;
   std::map<std::tuple<std::string, int, std::string, std::string>, int32_t> places;  // of frames
   std::map<std::pair<int32_t, int32_t>, int32_t> frame_numbers;
+  /// The place of a frame's line among the profile's sites; the same line has one.
+  int32_t place_of(const Site& site);
   /// The frame of a site that was called by another frame.
   int32_t child_frame(int32_t parent, int32_t site);
   /// A number that is not the same in two processes.

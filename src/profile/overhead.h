@@ -2,12 +2,20 @@
 // counted.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "pellucid/profile.h"
+#include "profile/raw.h"
 
 namespace pellucid::profile {
+
+/// How many events were recorded; blocks of memory taken and given back are events too.
+inline int64_t raw_events(const Profile& p) {
+  return std::max(static_cast<int64_t>(p.events.size()),
+                  p.run.recorded_bytes / static_cast<int64_t>(sizeof(RawEvent)));
+}
 
 struct Overhead {
   explicit Overhead(const Profile& p);

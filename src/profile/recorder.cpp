@@ -182,12 +182,6 @@ int find_object(dl_phdr_info* info, size_t, void* out) {
   return 0;
 }
 
-std::string own_program() {
-  char path[4096];
-  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
-}
-
 // The members of a site's definition: the file that holds the code, and where in it.
 std::string code_place(uint64_t address) {
   CodePlace place{static_cast<uintptr_t>(address) - 1, {}, 0};  // the call, not what follows it
@@ -296,6 +290,12 @@ void after_fork_in_child() {
 }
 
 }  // namespace
+
+std::string own_program() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  return n > 0 ? std::string(path, static_cast<size_t>(n)) : std::string();
+}
 
 std::string json_text(std::string_view text) {
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);

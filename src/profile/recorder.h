@@ -66,6 +66,8 @@ PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what, 
                               uint64_t link = 0) noexcept;
 PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
 
+/// The executable of this process; "" where the system does not say.
+PELLUCID_API std::string own_program();
 /// A text as JSON writes it, with its quotes.
 PELLUCID_API std::string json_text(std::string_view text);
 

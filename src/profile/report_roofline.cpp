@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "profile/averages.h"
 #include "profile/overhead.h"
-#include "profile/raw.h"
 #include "profile/reports.h"
 #include "profile/table.h"
 
@@ -35,12 +34,6 @@ void find_dispatch(const Profile& p, Overhead& o) {
 }
 
 }  // namespace
-
-// Blocks of memory taken and given back are recorded events too.
-static int64_t raw_events(const Profile& p) {
-  return std::max(static_cast<int64_t>(p.events.size()),
-                  p.run.recorded_bytes / static_cast<int64_t>(sizeof(RawEvent)));
-}
 
 Overhead::Overhead(const Profile& p) {
   std::vector<int64_t> covered(p.threads.size());

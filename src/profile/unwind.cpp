@@ -102,12 +102,8 @@ class Unwinder {
     const char* object = nullptr;
     if (module)
       dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &object, nullptr);
-    for (const Site& s : frames_at(module, address, object ? object : "")) {
-      const auto [place, fresh] = all_.places.try_emplace(
-          {s.file, s.line, s.function, s.object}, static_cast<int32_t>(all_.profile.sites.size()));
-      if (fresh) all_.profile.sites.push_back(s);
-      it->second.push_back(place->second);
-    }
+    for (const Site& s : frames_at(module, address, object ? object : ""))
+      it->second.push_back(all_.place_of(s));
     return it->second;
   }
 
@@ -144,8 +140,7 @@ void read_samples(Collected& all, const std::string& folder, const std::string& 
     stack.resize(raw.stack_bytes);
     if (!file.read(stack.data(), static_cast<std::streamsize>(stack.size()))) break;
     Sample s;
-    const auto ticks = static_cast<double>(static_cast<int64_t>(raw.at - clock.ticks));
-    s.at = clock.nanoseconds + static_cast<int64_t>(ticks * clock.ns_per_tick) - all.start_ns;
+    s.at = clock.at(raw.at) - all.start_ns;
     s.thread = thread_index(all.profile, process, raw.thread);
     s.stack = unwinder.stack_of(raw, stack.data());
     if (raw.kind == 1 + static_cast<uint32_t>(EventKind::Module)) {
