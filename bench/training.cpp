@@ -91,6 +91,8 @@ constexpr int64_t kBlock = 32;    ///< tokens decoded in one run
 Work decode(bool near_end) {
   const auto model = models::GPT().ptr();
   model->eval();
+  for (size_t i = 0; i < model->h->size(); ++i)  // the other side has room from the start, too
+    model->h->at<models::GPTBlockImpl>(i).attn->cache.reserve(kTokens + kBlock);
   const Tensor text = randint(50257, {1, kTokens + kBlock});
   const auto position = std::make_shared<int64_t>(0);
   const auto logits = std::make_shared<Tensor>();

@@ -1,9 +1,11 @@
-// Convolution of float on oneDNN: its primitives (conv_primitive.h), packed weights, and a
-// gradient of the weights whose bits do not depend on threads. The rules for that: forward and
-// backward-data primitives sum each output in one order whatever the threads; backward-weights
-// would split the batch by threads, so the batch is cut into fixed parts, each run by a primitive
-// made for one thread, and added in order; or the output channels are; or conv_direct sums them.
-// double, and weights' gradients with neither to cut, go through conv_gemm.
+// Convolution of float: which way a shape takes. 3x3 with stride 1 goes by Winograd's algorithm
+// (conv_winograd), some shapes straight through loops of our own (conv_direct), the rest on
+// oneDNN: its primitives (conv_primitive.h), packed weights, and a gradient of the weights whose
+// bits do not depend on threads. The rules for that: forward and backward-data primitives sum each
+// output in one order whatever the threads; backward-weights would split the batch by threads, so
+// the batch is cut into fixed parts, each run by a primitive made for one thread, and added in
+// order; or the output channels are; or conv_direct sums them. double, and weights' gradients with
+// neither to cut, go through conv_gemm.
 #include "kernels/conv.h"
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "kernels/conv_direct.h"
 #include "kernels/conv_gemm.h"
 #include "kernels/conv_primitive.h"
+#include "kernels/conv_winograd.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/onednn.h"
 #include "pellucid/error.h"
@@ -183,6 +186,7 @@ template <>
 void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,
                          float* y, WeightCache cached) {
   if (is_empty(s)) return;
+  if (conv_winograd::forward_is_faster(s) && conv_winograd::forward(s, x, w, bias, y)) return;
   if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y);
   const TeamLock team;
   const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
@@ -204,6 +208,7 @@ void conv_backward_data<float>(const ConvShape& s, const float* dy, const float*
     for (int64_t i = 0; i < rows * s.C; ++i) dx[i] = bias == nullptr ? 0.0f : bias[i % s.C];
     return;
   }
+  if (conv_winograd::data_is_faster(s) && conv_winograd::backward_data(s, dy, w, bias, dx)) return;
   {
     const TeamLock team;
     const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()});
@@ -231,6 +236,8 @@ void conv_backward_weights<float>(const ConvShape& s, const float* x, const floa
     if (dbias != nullptr) std::fill_n(dbias, s.O, 0.0f);
     return;
   }
+  if (conv_winograd::weights_are_faster(s) && conv_winograd::backward_weights(s, x, dy, dw, dbias))
+    return;
   if (conv_direct::weights_are_faster(s)) return conv_direct::backward_weights(s, x, dy, dw, dbias);
   if (const int64_t outputs = outputs_of_part(s); outputs != 0)
     return backward_weights_by_outputs(s, outputs, x, dy, dw, dbias);

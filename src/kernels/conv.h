@@ -2,7 +2,8 @@
 // weights PyTorch's [O, C / groups, [KD,] KH, KW] without gaps. A 1-D convolution is one with
 // H = KH = 1, and one of images has D = KD = 1.
 // A transposed convolution is backward_data of the convolution that it transposes, with a bias.
-// float runs on oneDNN, double on matrix products. Bits do not depend on the number of threads.
+// float runs on oneDNN and on loops of our own, double on matrix products. Bits do not depend on
+// the number of threads.
 #pragma once
 
 #include <cstdint>

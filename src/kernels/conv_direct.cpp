@@ -5,13 +5,10 @@
 // in L2 while all tiles of a task read them.
 #include "kernels/conv_direct.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "base/parallel.h"
+#include "kernels/conv_micro.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/isa.h"
@@ -27,66 +24,9 @@ void backward_weights(const ConvShape&, const float*, const float*, float*, floa
 
 namespace {
 
-constexpr int kRows = 14, kLanes = 16, kColumns = 2 * kLanes;
+using conv_micro::kColumns, conv_micro::kLanes, conv_micro::kRows;
+using Micro = conv_micro::Weights;
 constexpr int64_t kBlockBytes = 192 << 10;  // of dy, which stay in L2
-
-/// One call of a micro-kernel: out[r, :] (+)= the sum over pixels of a[r] b[:].
-struct Micro {
-  int64_t rows, pixels;    // of outputs, and in each of them
-  const float* a;          // consecutive for r
-  int64_t a_pixel, a_row;  // steps
-  const float* b;          // of kColumns
-  int64_t b_pixel, b_row;
-  float* out;
-  int64_t out_stride;
-  bool adds;
-  const float* ahead;  // what the next block will read: a line of it a pixel
-  int64_t ahead_step;  // 0 to ask for nothing new
-};
-
-template <int Rows> [[gnu::target("arch=x86-64-v4")]] void kernel_v4(const Micro& m) {
-  __m512 sum[Rows][2];
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-  const int64_t a_pixel = m.a_pixel, b_pixel = m.b_pixel, pixels = m.pixels,
-                ahead_step = m.ahead_step;
-  const float* ahead = m.ahead;
-  // Pixels from now that a and b are asked for: they come from L2.
-  constexpr int64_t kSoon = 8;
-  for (int64_t i = 0; i < m.rows; ++i) {
-    const float *a = m.a + i * m.a_row, *b = m.b + i * m.b_row;
-#pragma GCC unroll 1
-    for (int64_t p = 0; p < pixels; ++p, a += a_pixel, b += b_pixel, ahead += ahead_step) {
-      _mm_prefetch(ahead, _MM_HINT_T1);
-      _mm_prefetch(a + kSoon * a_pixel, _MM_HINT_T0);
-      _mm_prefetch(b + kSoon * b_pixel, _MM_HINT_T0);
-      _mm_prefetch(b + kSoon * b_pixel + kLanes, _MM_HINT_T0);
-      const __m512 y0 = _mm512_loadu_ps(b), y1 = _mm512_loadu_ps(b + kLanes);
-#pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r) {
-        const __m512 x = _mm512_set1_ps(a[r]);
-        sum[r][0] = _mm512_fmadd_ps(x, y0, sum[r][0]);
-        sum[r][1] = _mm512_fmadd_ps(x, y1, sum[r][1]);
-      }
-    }
-  }
-  float* out = m.out;
-  __asm__("" : "+r"(out));  // or g++ 12 keeps the rows' addresses in registers that the sums need
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows; ++r, out += m.out_stride)
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-      float* const to = out + v * kLanes;
-      _mm512_storeu_ps(to, m.adds ? _mm512_loadu_ps(to) + sum[r][v] : sum[r][v]);
-    }
-}
-
-using Kernel = void (*)(const Micro&);
-template <int... R>
-constexpr std::array<Kernel, kRows + 1> kernels_of(std::integer_sequence<int, R...>) {
-  return {nullptr, kernel_v4<R + 1>...};
-}
-constexpr auto kKernels = kernels_of(std::make_integer_sequence<int, kRows>());
 
 /// x with zeros around it, [N, H, W, C].
 struct Image {
@@ -185,14 +125,14 @@ void sum_tiles(const ConvShape& s, const Tiles& tiles, const Image& x, const flo
           ones.a = &kOne;
           ones.a_pixel = ones.a_row = 0;
           ones.out = sums + s.KH * inputs * s.O + output;
-          kKernels[1](ones);
+          conv_micro::run(1, ones);
           continue;
         }
         const int64_t kh = rest / tiles.inputs.count, i = rest % tiles.inputs.count;
         const int64_t input = i * tiles.inputs.least + std::min(i, tiles.inputs.longer);
         micro.a = from + kh * x.W * s.C + input;
         micro.out = sums + (kh * inputs + input) * s.O + output;
-        kKernels[static_cast<size_t>(tiles.inputs.length(i))](micro);
+        conv_micro::run(tiles.inputs.length(i), micro);
       }
       micro.adds = true;
     }

@@ -2,7 +2,10 @@
 // parts are added in order, so the bits depend neither on the threads nor on the ISA level.
 #include "kernels/gemm_gemv.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <type_traits>
 
 #include "base/parallel.h"
 #include "kernels/gemm_scratch.h"
@@ -15,17 +18,19 @@ namespace {
 
 constexpr int64_t kPart = 8192;       // elements of a dot product that one chunk sums
 constexpr int64_t kParallel = 32768;  // matrix elements from which a second thread pays
+constexpr int64_t kStreamed = 65536;  // elements from which several streams pay
 constexpr int kLanes = 64;
 
 // How far ahead of its use a matrix is asked for: 4 kB, over the end of a page, where the processor
-// itself stops looking ahead.
+// itself stops looking ahead. Into L2: the few places for lines on their way to L1 are left to
+// loads.
 template <class T> constexpr int64_t kAhead = static_cast<int64_t>(4096 / sizeof(T));
 
 /// Asks for the next kLanes elements at `p`, which may lie past the end of the matrix.
 template <class T> [[gnu::always_inline]] inline void prefetch(const T* p) {
 #pragma GCC unroll 8
   for (size_t line = 0; line < kLanes * sizeof(T); line += 64)
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + line);
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + line, 0, 2);
 }
 
 /// sum[l] = the sum of a[i] b[i] over i that are l modulo kLanes.
@@ -54,6 +59,59 @@ template <class T> [[gnu::always_inline]] inline void store(T alpha, T sum, T be
   *y = beta == T(0) ? alpha * sum : alpha * sum + beta * *y;
 }
 
+constexpr int kStreams = 4;
+
+#ifndef PELLUCID_ONE_ISA
+
+// g++ 12 takes the "undefined" operand of its own intrinsics for an uninitialised variable.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+/// Four rows at a time, of which each is a stream of its own to the processor's look-ahead: they
+/// lie a part of the matrix apart, rows s * part + i for i < part. What is known of them stays in
+/// registers until it is stored, so that nothing keeps the next loads waiting. With the bits of
+/// DotLoop; k is a multiple of kLanes.
+[[gnu::target("arch=x86-64-v4"), gnu::noinline]] void sum_streams_v4(int64_t part, const float* a,
+                                                                     int64_t lda, const float* x,
+                                                                     int64_t k, float alpha,
+                                                                     float beta, float* y,
+                                                                     int64_t y_stride) {
+  for (int64_t i = 0; i < part; ++i) {
+    __m512 total[kStreams][4];
+#pragma GCC unroll 4
+    for (int s = 0; s < kStreams; ++s)
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) total[s][v] = _mm512_setzero_ps();
+    for (int64_t c = 0; c < k; c += kLanes)
+#pragma GCC unroll 4
+      for (int s = 0; s < kStreams; ++s)
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) {
+          const float* const at = a + (s * part + i) * lda + c + 16 * v;
+          _mm_prefetch(at + kAhead<float>, _MM_HINT_T1);
+          total[s][v] = total[s][v] + _mm512_loadu_ps(at) * _mm512_loadu_ps(x + c + 16 * v);
+        }
+    __m512 lanes[kStreams];
+#pragma GCC unroll 4
+    for (int s = 0; s < kStreams; ++s)
+      lanes[s] = (total[s][0] + total[s][2]) + (total[s][1] + total[s][3]);
+    // Halves are added to halves, two rows in a vector, then four.
+    const __m512 first = _mm512_shuffle_f32x4(lanes[0], lanes[1], 0x44) +
+                         _mm512_shuffle_f32x4(lanes[0], lanes[1], 0xee),
+                 second = _mm512_shuffle_f32x4(lanes[2], lanes[3], 0x44) +
+                          _mm512_shuffle_f32x4(lanes[2], lanes[3], 0xee);
+    __m512 sum =
+        _mm512_shuffle_f32x4(first, second, 0x88) + _mm512_shuffle_f32x4(first, second, 0xdd);
+    sum = sum + _mm512_permute_ps(sum, 0x4e);
+    sum = sum + _mm512_permute_ps(sum, 0xb1);
+    float sums[16];
+    _mm512_storeu_ps(sums, sum);
+    for (int s = 0; s < kStreams; ++s)
+      store(alpha, sums[4 * s], beta, y + (s * part + i) * y_stride);
+  }
+}
+
+#endif
+
 /// y[i] = alpha (row i of a) x + beta y[i], with the bits of DotLoop. The last lanes of many rows
 /// are added up together: one row alone would wait for each step, which short rows feel.
 template <class T> struct RowsLoop {
@@ -69,7 +127,16 @@ template <class T> struct RowsLoop {
   [[gnu::always_inline]] static void run(int64_t rows, const T* a, int64_t lda, const T* x,
                                          int64_t k, T alpha, T beta, T* y, int64_t y_stride) {
     T last[kRows][kLast] = {};
-    for (int64_t i = 0; i < rows; i += kRows) {
+    int64_t done = 0;
+#ifndef PELLUCID_ONE_ISA
+    if constexpr (level == Isa::V4 && std::is_same_v<T, float>) {
+      if (rows * k >= kStreamed && k % kLanes == 0) {
+        sum_streams_v4(rows / kStreams, a, lda, x, k, alpha, beta, y, y_stride);
+        done = rows / kStreams * kStreams;
+      }
+    }
+#endif
+    for (int64_t i = done; i < rows; i += kRows) {
       const int64_t count = std::min<int64_t>(kRows, rows - i);
       for (int64_t r = 0; r < count; ++r) {
         T sum[kLanes];

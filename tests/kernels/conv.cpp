@@ -154,6 +154,11 @@ std::vector<ConvShape> shapes() {
       // Weights' gradients that are cut by output channels.
       {.N = 1, .C = 9, .H = 7, .W = 6, .O = 64, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
       {.N = 3, .C = 512, .H = 2, .W = 2, .O = 256, .KH = 1, .KW = 1},
+      // By Winograd's algorithm: odd and even sizes, each padding, small and large filters.
+      {.N = 3, .C = 16, .H = 11, .W = 9, .O = 32, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
+      {.N = 2, .C = 64, .H = 14, .W = 13, .O = 32, .KH = 3, .KW = 3, .pad_w = 2},
+      {.N = 9, .C = 32, .H = 9, .W = 8, .O = 96, .KH = 3, .KW = 3, .pad_h = 2},
+      {.N = 7, .C = 160, .H = 7, .W = 7, .O = 128, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
       // Volumes.
       {.N = 2, .C = 3, .H = 5, .W = 4, .O = 8, .KH = 3, .KW = 2, .pad_h = 1, .D = 6, .KD = 2},
       {.N = 3,
@@ -186,7 +191,7 @@ std::vector<ConvShape> shapes() {
   const auto pick = [&](int64_t from, int64_t to) {
     return from + static_cast<int64_t>(g() % static_cast<uint64_t>(to - from + 1));
   };
-  while (all.size() < 44) {
+  while (all.size() < 48) {
     ConvShape s;
     s.groups = pick(1, 3);
     s.N = pick(1, 5);
@@ -254,6 +259,8 @@ TEST_CASE("conv: larger shapes have the same bits for 1, 2 and 4 threads") {
         .pad_w = 3},
         ConvShape{
             .N = 2, .C = 256, .H = 7, .W = 7, .O = 256, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
+        ConvShape{
+            .N = 4, .C = 256, .H = 14, .W = 14, .O = 256, .KH = 3, .KW = 3, .pad_h = 1, .pad_w = 1},
         ConvShape{.N = 1,
         .C = 64,
         .H = 28,
@@ -339,4 +346,28 @@ TEST_CASE("conv: NaN in the input reaches the outputs that read it, and no other
   kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, y.data());
   CHECK(std::isnan(y[0]));
   CHECK(y[16] == 9.0f);
+}
+
+TEST_CASE("conv: inf and NaN stay where they are in shapes that Winograd's algorithm serves, too") {
+  const ConvShape s{.N = 2, .C = 32, .H = 18, .W = 18, .O = 32, .KH = 3, .KW = 3};
+  const int64_t outputs = s.N * s.OH() * s.OW() * s.O;
+  std::vector<float> x(s.N * s.H * s.W * s.C, 1.0f), w(s.weight_count(), 1.0f), y(outputs),
+      dy(outputs, 1.0f), dx(x.size()), dw(w.size()), dbias(s.O);
+  x[0] = INFINITY;
+  kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, y.data());
+  CHECK(y[0] == INFINITY);
+  CHECK(y[s.O] == 288.0f);
+  kernels::conv_backward_weights<float>(s, x.data(), dy.data(), dw.data(), dbias.data());
+  CHECK(dw[0] == INFINITY);
+  CHECK(dw[1] == 512.0f);
+  CHECK(dbias[0] == 512.0f);
+  dy[0] = NAN;
+  kernels::conv_backward_data<float>(s, dy.data(), w.data(), nullptr, dx.data());
+  CHECK(std::isnan(dx[0]));
+  CHECK(dx[3 * s.C] == 96.0f);
+  w[0] = NAN;  // of output 0 and input 0: the last pixel of dx does not read it
+  dy[0] = 1;
+  kernels::conv_backward_data<float>(s, dy.data(), w.data(), nullptr, dx.data());
+  CHECK(std::isnan(dx[0]));
+  CHECK(dx[(s.W - 1) * s.C] == 32.0f);
 }

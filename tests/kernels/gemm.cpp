@@ -231,6 +231,25 @@ TEST_CASE("gemm: matrix times vector, rows and columns, short and long") {
     }
 }
 
+TEST_CASE_TEMPLATE("gemm: a row of a large matrix has the bits of the row alone", T, float,
+                   double) {
+  const int64_t m = 403, k = 448;  // several streams of rows, and rows that are left over
+  std::mt19937 g(5);
+  std::vector<T> a(static_cast<size_t>(m * k)), x(static_cast<size_t>(k)), before(m);
+  for (auto* const values : {&a, &x, &before})
+    for (T& v : *values)
+      v = std::ldexp(T(1), static_cast<int>(g() % 9) - 4) * T(g()) / T(1e9) - T(2);
+  for (const int threads : {1, 2, 3}) {
+    const Threads set(threads);
+    std::vector<T> all = before, alone = before;
+    gemm<T>(m, 1, k, T(0.75), {a.data(), k, 1}, {x.data(), 1, 1}, T(-0.5), {all.data(), 1, 1});
+    for (int64_t i = 0; i < m; ++i)
+      gemm<T>(1, 1, k, T(0.75), {a.data() + i * k, k, 1}, {x.data(), 1, 1}, T(-0.5),
+              {alone.data() + i, 1, 1});
+    CHECK(all == alone);
+  }
+}
+
 TEST_CASE_TEMPLATE("gemm: integers wrap around", T, int64_t, int32_t, int16_t, int8_t, uint8_t) {
   for (const Layout la : kLayouts)
     for (const Layout lb : {Layout::Rows, Layout::Columns, Layout::Strided}) {
