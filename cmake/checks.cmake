@@ -23,7 +23,10 @@ if(doctest_FOUND AND test_sources)
   target_link_libraries(pellucid_tests PRIVATE
     ${tested_commands} pellucid_objects doctest::doctest
     OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
-  target_compile_options(pellucid_tests PRIVATE -O1)  # what is tested is optimised; the checks need not be
+  target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
+  set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
+  pellucid_precompile(pellucid_tests
+    <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>)
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
   add_test(NAME pellucid_tests COMMAND pellucid_tests)
 endif()
