@@ -132,6 +132,9 @@ Request read_request(const Args& args, const TaskInfo* info, const std::vector<s
   line.read();
   check_name("--optimizer", request.options.optimizer, optimizer_names());
   check_name("--schedule", request.options.schedule, schedule_names());
+  if (line.count("--momentum") > 0 && !takes_momentum(request.options.optimizer))
+    throw UsageError(fmt::format("--momentum: {} has none; it is for sgd and rmsprop",
+                                 request.options.optimizer));
   if (!options.data.empty()) request.options.data = options.data;
   request.json = options.json;
   return request;
@@ -147,12 +150,26 @@ std::string default_folder(std::string_view task, bool resume) {
   return resume ? last : next;
 }
 
-void make_folder(const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  PELLUCID_CHECK(!error, IoError, "cannot make the folder {}: {} (errno {}).", folder,
-                 error.message(), error.value());
-}
+// The run's folder. A run that fails before its first file takes it away again, so that the next
+// one gets the same name.
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {
+    std::error_code error;
+    made_ = fs::create_directories(path_, error);
+    PELLUCID_CHECK(!error, IoError, "cannot make the folder {}: {} (errno {}).", path_,
+                   error.message(), error.value());
+  }
+  RunFolder(const RunFolder&) = delete;
+  ~RunFolder() {
+    std::error_code not_empty;
+    if (made_) fs::remove(path_, not_empty);
+  }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+};
 
 // Throws unless the checkpoint is one of this task; before anything else of it is used.
 void check_task(const NamedValues& settings, const TaskInfo& info, const std::string& folder) {
@@ -227,7 +244,7 @@ int run_train(const Args& args) {
   }
   request.options.out = out;
   if (options.threads > 0) set_num_threads(options.threads);
-  make_folder(out);
+  const RunFolder folder(out);
   return run_training(args, std::move(request));
 }
 

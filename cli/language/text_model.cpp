@@ -154,6 +154,8 @@ std::string TextModel::piece(int64_t previous, int64_t id) const {
 }
 
 TextModel load_text_model(const std::string& folder) {
+  PELLUCID_CHECK(!fs::is_regular_file(folder), IoError,
+                 "generate: {} is a file; give the folder that holds the model.", folder);
   PELLUCID_CHECK(fs::is_directory(folder), IoError, "generate: there is no folder {}.", folder);
   return fs::exists(path_in(folder, kConfig)) ? load_gpt(folder) : load_llama(folder);
 }

@@ -249,6 +249,7 @@ int Run::stop() {
 
 void Run::finish() {
   const NoGradGuard off;
+  if (!saved_step_) save();  // no epoch was asked for
   task_.model().eval();
   io::save_safetensors(options_.out + "/model.safetensors",
                        io::named_tensors(task_.model().state_dict()));

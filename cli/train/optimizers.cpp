@@ -55,6 +55,10 @@ const std::vector<std::string>& optimizer_names() {
   return kNames;
 }
 
+bool takes_momentum(const std::string& optimizer) {
+  return optimizer == "sgd" || optimizer == "rmsprop";
+}
+
 const std::vector<std::string>& schedule_names() {
   static const std::vector<std::string> kNames = {"constant", "linear", "cosine"};
   return kNames;

@@ -13,6 +13,8 @@ namespace pellucid::cli::train {
 /// The names that --optimizer and --schedule take.
 const std::vector<std::string>& optimizer_names();
 const std::vector<std::string>& schedule_names();
+/// Whether --momentum means something to the optimiser.
+bool takes_momentum(const std::string& optimizer);
 
 /// The optimiser that the options ask for, over groups of parameters that may carry options of
 /// their own.

@@ -47,16 +47,23 @@ std::vector<std::pair<double, double>> read_losses(const std::string& path) {
   return points;
 }
 
-/// The average that forgets with the factor `keep` a step, without the bias of its start.
+/// The average of the steps around each, which forgets with the factor `keep` a step in both
+/// directions: an average of the past alone would lie above a loss that falls.
 std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<double, double>>& raw,
                                                 double keep) {
-  std::vector<std::pair<double, double>> out;
+  std::vector<std::pair<double, double>> out(raw.size());
+  std::vector<double> weights(raw.size());
+  const auto add = [&](size_t i, double& sum, double& weight, double own) {
+    out[i] = {raw[i].first, out[i].second + keep * sum + own * raw[i].second};
+    weights[i] += keep * weight + own;
+    sum = keep * sum + raw[i].second;
+    weight = keep * weight + 1;
+  };
   double sum = 0, weight = 0;
-  for (const auto& [x, y] : raw) {
-    sum = keep * sum + (1 - keep) * y;
-    weight = keep * weight + (1 - keep);
-    out.emplace_back(x, sum / weight);
-  }
+  for (size_t i = 0; i < raw.size(); ++i) add(i, sum, weight, 1);
+  sum = weight = 0;
+  for (size_t i = raw.size(); i-- > 0;) add(i, sum, weight, 0);  // itself is counted already
+  for (size_t i = 0; i < raw.size(); ++i) out[i].second /= weights[i];
   return out;
 }
 
@@ -106,14 +113,20 @@ NamedValues RunLog::synced_state() {
 void RunLog::draw(const std::string& title) {
   flush();
   const auto raw = read_losses(folder_ + kLines);
-  // About an eightieth of the run, but never fewer than 10 steps.
-  const double window = std::max(10.0, static_cast<double>(raw.size()) / 80);
-  const auto line = smoothed(raw, 1 - 1 / window);
+  // About an eightieth of the run, but never fewer than 5 steps, to either side.
+  const double window = std::max(5.0, static_cast<double>(raw.size()) / 80);
+  auto line = smoothed(raw, 1 - 1 / window);
   const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
   bool wide = false;
   if (!line.empty()) {
     const auto [low, high] = std::minmax_element(line.begin(), line.end(), by_value);
     wide = low->second > 0 && high->second > 100 * low->second;
+  }
+  if (wide) {  // on a logarithmic axis the average must be one of logarithms
+    auto logs = raw;
+    for (auto& point : logs) point.second = std::log(std::max(point.second, 1e-300));
+    line = smoothed(logs, 1 - 1 / window);
+    for (auto& point : line) point.second = std::exp(point.second);
   }
   const Chart chart{
       .title = title,

@@ -11,3 +11,8 @@
 #include "pellucid/data/samplers.h"
 #include "pellucid/data/tokenizers.h"
 #include "pellucid/data/transforms.h"
+
+namespace pellucid::data {
+using datasets::BatchDataset;
+using datasets::Dataset;
+}  // namespace pellucid::data

@@ -18,6 +18,7 @@
 #include "pellucid/nn/loss.h"
 #include "pellucid/nn/module.h"
 #include "pellucid/nn/norm.h"
+#include "pellucid/nn/packed_sequence.h"
 #include "pellucid/nn/padding.h"
 #include "pellucid/nn/pimpl.h"
 #include "pellucid/nn/pooling.h"

@@ -44,6 +44,9 @@ class Device {
   int8_t index_ = -1;
 };
 
+/// The dtype that floating creation functions use when none is given; float32 unless set.
+PELLUCID_API DType get_default_dtype();
+
 /// dtype, layout, device and requires_grad for a new tensor, each optional.
 class TensorOptions {
  public:
@@ -74,6 +77,7 @@ class TensorOptions {
     o.format_ = f;
     return o;
   }
+  DType dtype() const { return dtype_.value_or(get_default_dtype()); }
   constexpr bool has_dtype() const { return dtype_.has_value(); }
   constexpr std::optional<DType> dtype_opt() const { return dtype_; }
   constexpr bool requires_grad() const { return requires_grad_; }
@@ -93,8 +97,6 @@ inline constexpr TensorOptions requires_grad(bool on = true) {
   return TensorOptions().requires_grad(on);
 }
 
-/// The dtype that floating creation functions use when none is given; float32 unless set.
-PELLUCID_API DType get_default_dtype();
 PELLUCID_API void set_default_dtype(DType t);
 
 }  // namespace pellucid

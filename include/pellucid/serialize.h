@@ -51,6 +51,10 @@ template <class T, class... To> void save(const T& value, To&&... to) {
   archive << value;
   archive.save_to(std::forward<To>(to)...);
 }
+/// The same for a list in braces: save({a, b}, path).
+template <class... To> void save(const std::vector<Tensor>& tensors, To&&... to) {
+  save<std::vector<Tensor>>(tensors, std::forward<To>(to)...);
+}
 /// Loads what save has saved, from a path, a stream, bytes in memory or functions that read them;
 /// a device may follow.
 template <class T, class... From> void load(T& value, From&&... from) {

@@ -79,10 +79,14 @@ class PELLUCID_API Tensor {
     return impl().offset;
   }
   Device device() const { return {}; }
+  Layout layout() const { return kStrided; }
   TensorOptions options() const { return TensorOptions(dtype()); }
   bool is_floating_point() const { return is_floating(dtype()); }
   bool is_cpu() const { return true; }
   bool is_cuda() const { return false; }
+  bool is_sparse() const { return false; }
+  bool is_complex() const { return false; }
+  bool is_signed() const { return dtype() != kUInt8 && dtype() != kBool; }
   bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const;
   /// Whether sizes and all elements are equal; NaN equals nothing.
   bool equal(const Tensor& other) const;
@@ -99,10 +103,7 @@ class PELLUCID_API Tensor {
 
   // Data
   void* data_ptr() const;
-  const void* const_data_ptr() const {
-    expose();
-    return raw_data();
-  }
+  const void* const_data_ptr() const;
   template <class T> T* data_ptr() const {
     check_type(dtype_of<T>);
     return static_cast<T*>(data_ptr());
@@ -177,8 +178,12 @@ class PELLUCID_API Tensor {
   Tensor to(Device, DType dtype, bool non_blocking = false, bool copy = false) const {
     return to(dtype, non_blocking, copy);
   }
-  Tensor to(Device, bool = false, bool = false) const { return *this; }
-  Tensor to(DeviceType, bool = false, bool = false) const { return *this; }
+  Tensor to(Device, bool non_blocking = false, bool copy = false) const {
+    return copy ? to(dtype(), non_blocking, copy) : *this;
+  }
+  Tensor to(DeviceType type, bool non_blocking = false, bool copy = false) const {
+    return to(Device(type), non_blocking, copy);
+  }
   Tensor to(const TensorOptions& options, bool non_blocking = false, bool copy = false) const;
   Tensor to(const Tensor& other) const { return to(other.dtype()); }
   Tensor toType(DType t) const { return to(t); }

@@ -46,6 +46,8 @@ namespace Reduction {
 enum Reduction { None, Mean, Sum, END };
 }  // namespace Reduction
 
+using nn::utils::rnn::pad_sequence;
+
 namespace autograd {
 using tensor_list = variable_list;
 }  // namespace autograd
@@ -53,8 +55,14 @@ using tensor_list = variable_list;
 namespace cuda {
 /// False: pellucid runs on the CPU.
 inline bool is_available() { return false; }
-inline int64_t device_count() { return 0; }
+inline bool cudnn_is_available() { return false; }
+inline size_t device_count() { return 0; }
+/// Nothing to seed and nothing to wait for: these do nothing.
+inline void manual_seed(uint64_t) {}
+inline void manual_seed_all(uint64_t) {}
+inline void synchronize(int64_t = -1) {}
 }  // namespace cuda
+inline bool hasCUDA() { return false; }
 
 }  // namespace pellucid
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/random.h"
 #include "pellucid/ops.h"
@@ -87,6 +88,57 @@ void RandomSampler::load_state_dict(const NamedValues& values) {
     default_generator().set_state(now);
   }
   seed_ = seed, offset_ = offset, index_ = index;
+}
+
+std::optional<BatchSize> StreamSampler::next(size_t batch_size) {
+  const std::optional<std::vector<size_t>> indices = order_.next(batch_size);
+  return indices ? std::optional(BatchSize(indices->size())) : std::nullopt;
+}
+
+void detail::DistributedOrder::reset(std::optional<size_t> new_size) {
+  if (new_size) size_ = *new_size;
+  const std::vector<size_t> all = order();
+  part_.resize(local_sample_count());
+  for (size_t i = 0; i < part_.size(); ++i) part_[i] = all[(rank_ * part_.size() + i) % size_];
+  index_ = 0;
+  drawn_ = true;
+}
+
+std::optional<std::vector<size_t>> detail::DistributedOrder::next(size_t batch_size) {
+  if (!drawn_) reset();
+  const size_t n = std::min(batch_size, part_.size() - index_);
+  if (n == 0) return std::nullopt;
+  const auto first = part_.begin() + static_cast<std::ptrdiff_t>(index_);
+  index_ += n;
+  return std::vector<size_t>(first, first + static_cast<std::ptrdiff_t>(n));
+}
+
+NamedValues detail::DistributedOrder::state_dict() const {
+  return {{"epoch", static_cast<int64_t>(epoch_)},
+          {"index", static_cast<int64_t>(index_)},
+          {"size", static_cast<int64_t>(size_)}};
+}
+
+void detail::DistributedOrder::load_state_dict(const NamedValues& values) {
+  constexpr std::string_view who = "DistributedSampler::load_state_dict";
+  const int64_t index = saved_index(values, static_cast<int64_t>(size_), who);
+  epoch_ = static_cast<size_t>(integer_of(values, "epoch", who));
+  reset();
+  index_ = std::min(static_cast<size_t>(index), part_.size());
+}
+
+std::vector<size_t> DistributedRandomSampler::order() const {
+  Generator generator(epoch_);
+  const GeneratorGuard guard(generator);
+  const Tensor drawn = randperm(static_cast<int64_t>(size_));
+  const auto* first = drawn.const_data_ptr<int64_t>();
+  return {first, first + size_};
+}
+
+std::vector<size_t> DistributedSequentialSampler::order() const {
+  std::vector<size_t> all(size_);
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
 }
 
 }  // namespace pellucid::data::samplers

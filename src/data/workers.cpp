@@ -8,7 +8,7 @@
 namespace pellucid::data::detail {
 
 WorkerPool::WorkerPool(size_t threads) {
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
 }
 
 WorkerPool::~WorkerPool() {
@@ -29,7 +29,7 @@ void WorkerPool::submit(Job job) {
   wake_.notify_one();
 }
 
-void WorkerPool::work() {
+void WorkerPool::work(size_t worker) {
   const SerialGuard serial;
   while (true) {
     Job job;
@@ -40,7 +40,7 @@ void WorkerPool::work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job();
+    job(worker);
   }
 }
 

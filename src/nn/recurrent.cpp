@@ -213,4 +213,44 @@ Tensor run_layer(Recurrence mode, const Tensor& input, const RecurrentWeights& w
   return out[0];
 }
 
+Tensor run_packed_layer(Recurrence mode, const Tensor& input, IntArrayRef batch_sizes,
+                        const RecurrentWeights& w, bool reverse, Tensor& h, Tensor& c) {
+  std::vector<Tensor> steps = input_gates(input, w).split(batch_sizes);
+  const auto rows = [](const Tensor& t, int64_t from, int64_t to) {
+    return t.defined() ? t.narrow(0, from, to - from) : t;
+  };
+  const auto joined = [](const std::vector<Tensor>& parts) {
+    return parts[0].defined() ? cat(parts) : Tensor();
+  };
+  const Tensor h0 = h, c0 = c;
+  int64_t running = reverse ? 0 : batch_sizes[0];
+  std::vector<Tensor> ended_h, ended_c;  // the last states of sequences that are over
+  if (reverse) h = rows(h0, 0, 0), c = rows(c0, 0, 0);
+  for (size_t k = 0; k < steps.size(); ++k) {
+    const size_t t = reverse ? steps.size() - 1 - k : k;
+    const int64_t size = batch_sizes[t];
+    if (size > running) {  // backwards, the shorter sequences begin later
+      h = joined({h, rows(h0, running, size)});
+      c = joined({c, rows(c0, running, size)});
+    } else if (size < running) {
+      ended_h.push_back(rows(h, size, running));
+      ended_c.push_back(rows(c, size, running));
+      h = rows(h, 0, size);
+      c = rows(c, 0, size);
+    }
+    running = size;
+    recurrent_step(mode, steps[t], w, h, c);
+    steps[t] = h;
+  }
+  if (!ended_h.empty()) {
+    ended_h.push_back(h);
+    ended_c.push_back(c);
+    std::reverse(ended_h.begin(), ended_h.end());
+    std::reverse(ended_c.begin(), ended_c.end());
+    h = joined(ended_h);
+    c = joined(ended_c);
+  }
+  return cat(steps);
+}
+
 }  // namespace pellucid::nn::detail

@@ -18,5 +18,8 @@ void recurrent_step(Recurrence mode, const Tensor& gates, const RecurrentWeights
 /// All steps of [T, B, features]; the outputs [T, B, hidden], in the order of the input.
 Tensor run_layer(Recurrence mode, const Tensor& input, const RecurrentWeights& w, bool reverse,
                  Tensor& h, Tensor& c);
+/// The same for packed sequences [all steps, features], of which batch_sizes[t] have a step t.
+Tensor run_packed_layer(Recurrence mode, const Tensor& input, IntArrayRef batch_sizes,
+                        const RecurrentWeights& w, bool reverse, Tensor& h, Tensor& c);
 
 }  // namespace pellucid::nn::detail

@@ -67,19 +67,53 @@ template <class Derived> std::string RNNImplBase<Derived>::extra_repr() const {
 
 namespace {
 
-/// The given start state as [layers, B, size], or zeros.
-Tensor start_state(const Module& m, const Tensor& given, const Tensor& x, bool batched,
-                   int64_t layers, int64_t size) {
-  if (!given.defined()) return zeros({layers, x.size(1), size}, x.dtype());
+/// The given start state (of the cells, or the outputs) as [layers * directions, B, size], or
+/// zeros.
+Tensor start_state(const Module& m, const RecurrentOptions& o, bool cell, const Tensor& given,
+                   int64_t batch, bool batched, DType dtype) {
+  const int64_t layers = o.num_layers * (o.bidirectional ? 2 : 1);
+  const int64_t size = o.proj_size && !cell ? o.proj_size : o.hidden_size;
+  if (!given.defined()) return zeros({layers, batch, size}, dtype);
   const Tensor h = batched ? given : given.unsqueeze(1);
-  PELLUCID_CHECK(h.sizes() == IntArrayRef({layers, x.size(1), size}), ShapeError,
+  PELLUCID_CHECK(h.sizes() == IntArrayRef({layers, batch, size}), ShapeError,
                  "{}: a state must be [{}, {}, {}] (without the batch for one sequence), but is "
                  "{}.",
-                 m.name(), layers, x.size(1), size, given.sizes());
+                 m.name(), layers, batch, size, given.sizes());
   return h;
 }
 
 }  // namespace
+
+template <class Derived> void RNNImplBase<Derived>::check_features(const Tensor& input) const {
+  PELLUCID_CHECK(input.size(-1) == options_base.input_size, ShapeError,
+                 "{}: the input has {} features but input_size is {} (input {}).", this->name(),
+                 input.size(-1), options_base.input_size, input.sizes());
+}
+
+template <class Derived>
+template <class OneLayer>
+typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::stacked(Tensor x, const Tensor& h,
+                                                                    const Tensor& c,
+                                                                    const OneLayer& one_layer) {
+  const RecurrentOptions& o = options_base;
+  const bool lstm = o.mode == Recurrence::Lstm;
+  const int64_t directions = o.bidirectional ? 2 : 1;
+  std::vector<Tensor> last_h, last_c;
+  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
+    std::vector<Tensor> sides;
+    for (int64_t d = 0; d < directions; ++d) {
+      const int64_t at = layer * directions + d;
+      Tensor state = h.select(0, at), cell = lstm ? c.select(0, at) : Tensor();
+      sides.push_back(one_layer(x, weights_[static_cast<size_t>(at)], d == 1, state, cell));
+      last_h.push_back(state);
+      if (lstm) last_c.push_back(cell);
+    }
+    x = directions == 2 ? cat(sides, -1) : sides[0];
+    if (o.dropout > 0 && this->is_training() && layer + 1 < o.num_layers)
+      x = dropout(x, o.dropout, true);
+  }
+  return {x, stack(last_h), lstm ? stack(last_c) : Tensor()};
+}
 
 template <class Derived>
 typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(const Tensor& input, Tensor h,
@@ -88,40 +122,55 @@ typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(const Tensor& in
   PELLUCID_CHECK(input.dim() == 2 || input.dim() == 3, ShapeError,
                  "{}: the input must have 2 or 3 dimensions, but is {}.", this->name(),
                  input.sizes());
-  PELLUCID_CHECK(input.size(-1) == o.input_size, ShapeError,
-                 "{}: the input has {} features but input_size is {} (input {}).", this->name(),
-                 input.size(-1), o.input_size, input.sizes());
+  check_features(input);
   const bool batched = input.dim() == 3;
-  Tensor x = !batched ? input.unsqueeze(1) : o.batch_first ? input.transpose(0, 1) : input;
+  const Tensor x = !batched ? input.unsqueeze(1) : o.batch_first ? input.transpose(0, 1) : input;
   PELLUCID_CHECK(x.size(0) > 0, ShapeError, "{}: the sequence is empty (input {}).", this->name(),
                  input.sizes());
-  const int64_t directions = o.bidirectional ? 2 : 1;
-  const int64_t states = o.num_layers * directions;
-  const int64_t out = o.proj_size ? o.proj_size : o.hidden_size;
-  h = start_state(*this, h, x, batched, states, out);
   const bool lstm = o.mode == Recurrence::Lstm;
-  if (lstm) c = start_state(*this, c, x, batched, states, o.hidden_size);
-
-  std::vector<Tensor> last_h, last_c;
-  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
-    std::vector<Tensor> sides;
-    for (int64_t d = 0; d < directions; ++d) {
-      const int64_t at = layer * directions + d;
-      Tensor state = h.select(0, at), cell = lstm ? c.select(0, at) : Tensor();
-      sides.push_back(run_layer(o.mode, x, weights_[static_cast<size_t>(at)], d == 1, state, cell));
-      last_h.push_back(state);
-      if (lstm) last_c.push_back(cell);
-    }
-    x = directions == 2 ? cat(sides, -1) : sides[0];
-    if (o.dropout > 0 && this->is_training() && layer + 1 < o.num_layers)
-      x = dropout(x, o.dropout, true);
+  h = start_state(*this, o, false, h, x.size(1), batched, x.dtype());
+  if (lstm) c = start_state(*this, o, true, c, x.size(1), batched, x.dtype());
+  Result r = stacked(x, h, c,
+                     [&](const Tensor& in, const RecurrentWeights& w, bool reverse, Tensor& state,
+                         Tensor& cell) { return run_layer(o.mode, in, w, reverse, state, cell); });
+  if (!batched) {
+    r.output = r.output.squeeze(1);
+    r.h = r.h.squeeze(1);
+    if (lstm) r.c = r.c.squeeze(1);
+  } else if (o.batch_first) {
+    r.output = r.output.transpose(0, 1);
   }
-  Result r{!batched        ? x.squeeze(1)
-           : o.batch_first ? x.transpose(0, 1)
-                           : x,
-           stack(last_h), lstm ? stack(last_c) : Tensor()};
-  if (!batched) r.h = r.h.squeeze(1);
-  if (!batched && lstm) r.c = r.c.squeeze(1);
+  return r;
+}
+
+template <class Derived>
+typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(
+    const utils::rnn::PackedSequence& input, Tensor h, Tensor c) {
+  const RecurrentOptions& o = options_base;
+  PELLUCID_CHECK(input.data().dim() == 2, ShapeError,
+                 "{}: packed sequences must be [steps, features], but their data is {}.",
+                 this->name(), input.data().sizes());
+  check_features(input.data());
+  const Tensor sizes = input.batch_sizes().contiguous();
+  const IntArrayRef batch_sizes(sizes.const_data_ptr<int64_t>(),
+                                static_cast<size_t>(sizes.numel()));
+  const bool lstm = o.mode == Recurrence::Lstm;
+  // States are given and returned in the order of the batch, and run in the packed order.
+  const auto start = [&](const Tensor& given, bool cell) {
+    const Tensor s = start_state(*this, o, cell, given, batch_sizes[0], true, input.data().dtype());
+    return input.sorted_indices().defined() ? s.index_select(1, input.sorted_indices()) : s;
+  };
+  h = start(h, false);
+  if (lstm) c = start(c, true);
+  Result r = stacked(
+      input.data(), h, c,
+      [&](const Tensor& in, const RecurrentWeights& w, bool reverse, Tensor& state, Tensor& cell) {
+        return run_packed_layer(o.mode, in, batch_sizes, w, reverse, state, cell);
+      });
+  if (const Tensor& back = input.unsorted_indices(); back.defined()) {
+    r.h = r.h.index_select(1, back);
+    if (lstm) r.c = r.c.index_select(1, back);
+  }
   return r;
 }
 
@@ -149,6 +198,13 @@ std::tuple<Tensor, Tensor> RNNImpl::forward(const Tensor& input, Tensor hx) {
   return {std::move(r.output), std::move(r.h)};
 }
 
+std::tuple<utils::rnn::PackedSequence, Tensor> RNNImpl::forward_with_packed_input(
+    const utils::rnn::PackedSequence& packed_input, Tensor hx) {
+  const ModuleScope scope(*this);
+  Result r = run(packed_input, std::move(hx), {});
+  return {packed_input.with_data(std::move(r.output)), std::move(r.h)};
+}
+
 LSTMImpl::LSTMImpl(const LSTMOptions& o)
     : RNNImplBase(base_options(detail::Recurrence::Lstm, o)), options(o) {
   options_base.proj_size = o.proj_size();
@@ -163,6 +219,15 @@ std::tuple<Tensor, std::tuple<Tensor, Tensor>> LSTMImpl::forward(
   return {std::move(r.output), {std::move(r.h), std::move(r.c)}};
 }
 
+std::tuple<utils::rnn::PackedSequence, std::tuple<Tensor, Tensor>>
+LSTMImpl::forward_with_packed_input(const utils::rnn::PackedSequence& packed_input,
+                                    std::optional<std::tuple<Tensor, Tensor>> hx) {
+  const ModuleScope scope(*this);
+  auto [h, c] = hx.value_or(std::tuple<Tensor, Tensor>());
+  Result r = run(packed_input, std::move(h), std::move(c));
+  return {packed_input.with_data(std::move(r.output)), {std::move(r.h), std::move(r.c)}};
+}
+
 GRUImpl::GRUImpl(const GRUOptions& o)
     : RNNImplBase(base_options(detail::Recurrence::Gru, o)), options(o) {
   reset();
@@ -172,6 +237,13 @@ std::tuple<Tensor, Tensor> GRUImpl::forward(const Tensor& input, Tensor hx) {
   const ModuleScope scope(*this);
   Result r = run(input, std::move(hx), {});
   return {std::move(r.output), std::move(r.h)};
+}
+
+std::tuple<utils::rnn::PackedSequence, Tensor> GRUImpl::forward_with_packed_input(
+    const utils::rnn::PackedSequence& packed_input, Tensor hx) {
+  const ModuleScope scope(*this);
+  Result r = run(packed_input, std::move(hx), {});
+  return {packed_input.with_data(std::move(r.output)), std::move(r.h)};
 }
 
 template class detail::RNNImplBase<RNNImpl>;

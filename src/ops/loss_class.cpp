@@ -57,7 +57,7 @@ Tensor class_indices(const Tensor& target) {
   return contiguous_values(target.dtype() == kInt64 ? target : target.to(kInt64));
 }
 
-void check_target_range(const Call& c, const int64_t* target, int64_t n, int64_t classes,
+void check_target_range(std::string_view name, const int64_t* target, int64_t n, int64_t classes,
                         int64_t ignored) {
   int64_t bad = 0;
   kernels::at_isa([&bad, target, n, classes, ignored](auto) {
@@ -73,8 +73,11 @@ void check_target_range(const Call& c, const int64_t* target, int64_t n, int64_t
     PELLUCID_CHECK(
         target[r] == ignored || (target[r] >= 0 && target[r] < classes), IndexError,
         "{}: target {} at row {} is out of range; there are {} classes, and ignore_index is {}.",
-        c.name(), target[r], r, classes, ignored);
+        name, target[r], r, classes, ignored);
 }
+
+// What a user called: the op over rows is a part of it.
+constexpr std::string_view kRowsAreOf = "cross_entropy_loss";
 
 /// Class weights as float64, ones where there are none; the sum over the targets that count.
 struct ClassWeights {
@@ -135,7 +138,7 @@ void run_nll(Call& c) {
   const Tensor x = contiguous_values(c.in(0)), target = class_indices(c.in(1));
   const ScoreShape s = score_shape(x.sizes());
   const int64_t n = s.items * s.inner, how = c.integer(0), *t = target.raw<int64_t>();
-  check_target_range(c, t, n, s.classes, c.integer(1));
+  check_target_range(c.name(), t, n, s.classes, c.integer(1));
   const ClassWeights weights(c.has_in(2) ? c.in(2) : Tensor(), c.integer(1));
   std::vector<double> losses(static_cast<size_t>(n));
   // Copies of what the loop needs: an element costs no more than a load.
@@ -220,7 +223,7 @@ void run_nll_backward(Call& c) {
   const Tensor grads = contiguous_values(c.in(0)).to(kFloat64), target = class_indices(c.in(1));
   const ScoreShape s = score_shape(c.ints(0));
   const int64_t n = s.items * s.inner, *t = target.raw<int64_t>();
-  check_target_range(c, t, n, s.classes, c.integer(2));
+  check_target_range(c.name(), t, n, s.classes, c.integer(2));
   const ClassWeights weights(c.has_in(2) ? c.in(2) : Tensor(), c.integer(2));
   const double scale = gradient_scale(c.integer(1), weights, t, n);
   const bool each = c.integer(1) == reduction::kNone;
@@ -312,7 +315,7 @@ void run_rows(Call& c) {
   const Tensor logits = contiguous_values(c.in(0)), target = class_indices(c.in(1)),
                weight = kernel_weight(c, 2, logits.dtype());
   const kernels::CrossEntropy e = rows_of(logits, target, weight, c.integer(1), c.number(2));
-  check_target_range(c, e.target, e.rows, e.classes, e.ignore_index);
+  check_target_range(kRowsAreOf, e.target, e.rows, e.classes, e.ignore_index);
   const int64_t how = c.integer(0);
   const DType computed = compute_type(logits.dtype());
   const Tensor losses = how == reduction::kNone ? c.out(0) : empty({e.rows}, logits.dtype());
@@ -384,7 +387,7 @@ void run_rows_backward(Call& c) {
   const Tensor logits = contiguous_values(c.in(1)), target = class_indices(c.in(2)),
                weight = kernel_weight(c, 3, logits.dtype());
   const kernels::CrossEntropy e = rows_of(logits, target, weight, c.integer(1), c.number(2));
-  check_target_range(c, e.target, e.rows, e.classes, e.ignore_index);
+  check_target_range(kRowsAreOf, e.target, e.rows, e.classes, e.ignore_index);
   const int64_t how = c.integer(0);
   const double scale = gradient_scale(how, ClassWeights(weight, e.ignore_index), e.target, e.rows);
   const Tensor grads = how == reduction::kNone
@@ -490,6 +493,7 @@ void samples_of_nll(Samples& s) {
 
 void samples_of_cross_entropy(Samples& s) {
   samples_of_nll(s);
+  s.error({sample_randn({4, 3}), sample_ints({4}, 3, 4)}, "cross_entropy_loss: target 3 at row 0");
   s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2), 1, 1, 0.2});
   s.add({sample_randn({2, 3, 2}), sample_ints({2, 2}, 0, 3), {}, 0, 1, 0.1});
   s.add({sample_randn({4, 3}), sample_randn({4, 3}).softmax(1)});

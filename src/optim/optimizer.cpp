@@ -22,26 +22,58 @@ Value saved(const OptionField& field) {
       [](auto* v) {
         if constexpr (std::is_same_v<decltype(v), std::tuple<double, double>*>)
           return Value(Values{std::get<0>(*v), std::get<1>(*v)});
+        else if constexpr (requires { v->value(); })
+          return v->has_value() ? Value(**v) : Value();
         else
           return Value(*v);
       },
       field.value);
 }
 
+/// A list of tensors is saved as one tensor; None for what is not there.
+Value saved(const StateField& field) {
+  return std::visit(
+      [](auto* v) {
+        if constexpr (std::is_same_v<decltype(v), std::deque<Tensor>*>)
+          return v->empty() ? Value() : Value(stack(std::vector<Tensor>(v->begin(), v->end())));
+        else if constexpr (std::is_same_v<decltype(v), Tensor*>)
+          return v->defined() ? Value(*v) : Value();
+        else
+          return Value(*v);
+      },
+      field.value);
+}
+
+/// The value, which must be a T.
+template <class T> const T& exactly(const Value& v, std::string_view name, std::string_view who) {
+  const char* const wanted = std::is_same_v<T, bool>      ? "a bool"
+                             : std::is_same_v<T, int64_t> ? "an int"
+                                                          : "a string";
+  PELLUCID_CHECK(v.as<T>(), TypeError, "{}: '{}' must be {}, found {}.", who, name, wanted,
+                 v.type_name());
+  return *v.as<T>();
+}
+
 void load_option(const OptionField& field, const NamedValues& from, std::string_view who) {
   const Value& v = value_of(from, field.name, who);
-  if (auto* const* flag = std::get_if<bool*>(&field.value)) {
-    PELLUCID_CHECK(v.as<bool>(), TypeError, "{}: '{}' must be a bool, found {}.", who, field.name,
-                   v.type_name());
-    **flag = *v.as<bool>();
-  } else if (auto* const* number = std::get_if<double*>(&field.value)) {
-    **number = number_of(from, field.name, who);
-  } else {
-    const std::vector<double> pair = numbers_of(from, field.name, who);
-    PELLUCID_CHECK(pair.size() == 2, ValueError, "{}: '{}' must have 2 numbers, found {}.", who,
-                   field.name, pair.size());
-    *std::get<std::tuple<double, double>*>(field.value) = {pair[0], pair[1]};
-  }
+  std::visit(
+      [&](auto* to) {
+        using Type = std::remove_pointer_t<decltype(to)>;
+        if constexpr (std::is_same_v<Type, double>) {
+          *to = number_of(from, field.name, who);
+        } else if constexpr (std::is_same_v<Type, std::tuple<double, double>>) {
+          const std::vector<double> pair = numbers_of(from, field.name, who);
+          PELLUCID_CHECK(pair.size() == 2, ValueError, "{}: '{}' must have 2 numbers, found {}.",
+                         who, field.name, pair.size());
+          *to = {pair[0], pair[1]};
+        } else if constexpr (requires { typename Type::value_type; }) {
+          *to = std::nullopt;
+          if (!v.is_none()) *to = exactly<typename Type::value_type>(v, field.name, who);
+        } else {
+          *to = exactly<Type>(v, field.name, who);
+        }
+      },
+      field.value);
 }
 
 constexpr std::string_view kLoad = "Optimizer::load_state_dict";
@@ -60,10 +92,20 @@ void load_entries(OptimizerParamState& state, const NamedValues& from, const Ten
       **count = integer_of(from, v.name, kLoad);
       continue;
     }
+    if (auto* const* number = std::get_if<double*>(&field->value)) {
+      **number = number_of(from, v.name, kLoad);
+      continue;
+    }
     const Tensor& t = v.value.tensor();
-    PELLUCID_CHECK(t.sizes() == param.sizes() && t.dtype() == param.dtype(), ShapeError,
-                   "{}: '{}' of parameter {} is {} but the parameter is {}.", kLoad, v.name, index,
-                   describe(t), describe(param));
+    if (auto* const* list = std::get_if<std::deque<Tensor>*>(&field->value)) {
+      const std::vector<Tensor> rows = t.detach().clone().unbind();
+      (*list)->assign(rows.begin(), rows.end());
+      continue;
+    }
+    PELLUCID_CHECK(
+        (t.sizes() == param.sizes() || !field->parameter_sized) && t.dtype() == param.dtype(),
+        ShapeError, "{}: '{}' of parameter {} is {} but the parameter is {}.", kLoad, v.name, index,
+        describe(t), describe(param));
     *std::get<Tensor*>(field->value) = t.detach().clone();
   }
 }
@@ -198,13 +240,9 @@ NamedValues Optimizer::state_dict() const {
   for (const Tensor& param : parameters()) {
     const auto found = state_.find(&param.impl());
     if (found != state_.end())
-      for (const StateField& f : found->second->fields()) {
-        const std::string name = fmt::format("state.{}.{}", index, f.name);
-        if (auto* const* count = std::get_if<int64_t*>(&f.value))
-          values.push_back({name, **count});
-        else if (const Tensor& t = *std::get<Tensor*>(f.value); t.defined())
-          values.push_back({name, t});
-      }
+      for (const StateField& f : found->second->fields())
+        if (Value v = saved(f); !v.is_none())
+          values.push_back({fmt::format("state.{}.{}", index, f.name), std::move(v)});
     ++index;
   }
   return values;

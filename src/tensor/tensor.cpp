@@ -59,6 +59,13 @@ void* Tensor::data_ptr() const {
   return t.data();
 }
 
+const void* Tensor::const_data_ptr() const {
+  expose();
+  if (!impl().storage) return nullptr;
+  detail::require_values(impl(), "const_data_ptr");
+  return impl().data();
+}
+
 Scalar Tensor::item() const {
   PELLUCID_CHECK(numel() == 1, ValueError,
                  "item: only a tensor of one element has one value, this one has {} (sizes {}). "

@@ -68,8 +68,23 @@ TEST_CASE("libtorch: creation and options") {
   const torch::Device device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
   CHECK(blob.to(device).device().is_cpu());
   CHECK_THROWS_AS(torch::Device{torch::kCUDA}, torch::ValueError);
+  CHECK_THROWS_AS(blob.to(torch::kCUDA), torch::ValueError);
+  CHECK(blob.to(device).is_same(blob));
+  CHECK_FALSE(blob.to(device, /*non_blocking=*/false, /*copy=*/true).is_alias_of(blob));
+  CHECK((torch::TensorOptions().dtype() == torch::kFloat));
+  CHECK((blob.to(torch::kLong).options().dtype() == torch::kLong));
+  CHECK((blob.layout() == torch::kStrided && blob.is_signed() && !blob.is_complex()));
   CHECK(torch::eye(2).accessor<float, 2>()[1][1] == 1);
   CHECK(torch::str("x", 1, ' ', 2.5) == "x1 2.5");
+}
+
+TEST_CASE("libtorch: sizes, dtypes, devices and scalars go to a stream") {
+  const auto x = torch::zeros({2, 3}, torch::kLong);
+  std::ostringstream out;
+  out << x.sizes() << ' ' << x.strides() << ' ' << x.scalar_type() << ' ' << x.device() << ' '
+      << torch::kCPU << ' ' << torch::Scalar(2.5) << ' ' << torch::zeros({}).sizes() << ' '
+      << x.layout();
+  CHECK(out.str() == "[2, 3] [3, 1] Long cpu cpu 2.5 [] Strided");
 }
 
 TEST_CASE("libtorch: indexing") {

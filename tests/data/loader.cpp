@@ -273,3 +273,78 @@ TEST_CASE("data: what transforms draw at random does not depend on workers or on
   for (const size_t workers : {0, 1, 3})
     for (const bool resumed : {false, true}) CHECK(run(workers, resumed) == first);
 }
+
+TEST_CASE("data: each worker has one copy of the data set, which keeps its state") {
+  struct Counting : datasets::Dataset<Counting> {
+    explicit Counting(std::shared_ptr<std::atomic<int>> n) : copies(std::move(n)) {}
+    Counting(const Counting& o) : copies(o.copies) { ++*copies; }
+    Counting(Counting&&) = default;
+    Counting& operator=(const Counting&) = default;
+    Example<> get(size_t) override { return {full({1}, calls++), ones({1})}; }
+    std::optional<size_t> size() const override { return 30; }
+    std::shared_ptr<std::atomic<int>> copies;
+    int64_t calls = 0;
+  };
+  const auto copies = std::make_shared<std::atomic<int>>(0);
+  auto loader = make_data_loader<samplers::SequentialSampler>(Counting(copies),
+                                                              DataLoaderOptions(1).workers(1));
+  const int before = *copies;
+  int64_t next = 0;
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (auto& batch : *loader) CHECK(batch[0].data.item<int64_t>() == next++);
+  CHECK(next == 60);
+  CHECK(*copies - before <= 2);  // not one a batch
+}
+
+TEST_CASE("data: a stream gives what comes next, an epoch at a time") {
+  struct Stream : datasets::StreamDataset<Stream> {
+    std::vector<Example<>> get_batch(size_t count) override {
+      std::vector<Example<>> batch;
+      while (batch.size() < count) batch.push_back({full({1}, next++), ones({1})});
+      return batch;
+    }
+    std::optional<size_t> size() const override { return std::nullopt; }
+    int64_t next = 0;
+  };
+  auto loader = make_data_loader(Stream().map(transforms::Stack<>()), samplers::StreamSampler(10),
+                                 DataLoaderOptions(4));
+  std::vector<int64_t> sizes;
+  int64_t last = -1;
+  for (int epoch = 0; epoch < 2; ++epoch)
+    for (auto& batch : *loader) {
+      sizes.push_back(batch.data.size(0));
+      last = batch.data[-1].item<int64_t>();
+    }
+  CHECK(sizes == std::vector<int64_t>{4, 4, 2, 4, 4, 2});
+  CHECK(last == 19);
+}
+
+TEST_CASE("data: processes share an order between them") {
+  const auto all = [](auto& sampler) {
+    std::vector<size_t> seen;
+    while (const auto batch = sampler.next(3))
+      seen.insert(seen.end(), batch->begin(), batch->end());
+    return seen;
+  };
+  samplers::DistributedSequentialSampler first(10, 3, 0), last(10, 3, 2), fewer(10, 3, 2, false);
+  CHECK(all(first) == std::vector<size_t>{0, 1, 2, 3});
+  CHECK(all(last) == std::vector<size_t>{8, 9, 0, 1});  // filled up from the beginning
+  CHECK(all(fewer) == std::vector<size_t>{6, 7, 8});
+  std::vector<size_t> together, epoch1;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    samplers::DistributedRandomSampler s(10, 2, rank);
+    for (const size_t i : all(s)) together.push_back(i);
+    s.set_epoch(1);
+    s.reset();
+    for (const size_t i : all(s)) epoch1.push_back(i);
+  }
+  CHECK(together != epoch1);
+  std::sort(together.begin(), together.end());
+  for (size_t i = 0; i < 10; ++i) CHECK(together[i] == i);
+  samplers::DistributedRandomSampler whole(10, 2, 1), resumed(10, 2, 1);
+  whole.set_epoch(5);
+  whole.next(2);
+  resumed.load_state_dict(whole.state_dict());
+  CHECK(all(resumed) == all(whole));
+  CHECK_THROWS_AS(samplers::DistributedRandomSampler(10, 2, 2), ValueError);
+}

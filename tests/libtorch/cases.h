@@ -34,6 +34,7 @@ inline std::vector<Case> cases(uint32_t train_images, uint32_t test_images) {
       {"custom_dataset", [](const std::string&) { return custom_dataset(); }, 0.6, 0.9, 1},
       {"transfer", [](const std::string& f) { return transfer(f); }, 0.8, 0.85, 1},
       {"sequence", [](const std::string&) { return sequence(); }, 0.4, 0, 0.3},
+      {"sentences", [](const std::string& f) { return sentences(f); }, 0.5, 0, 0},
       {"pipeline", [](const std::string&) { return pipeline(); }, 1, 0, 0},
       {"modules", [](const std::string& f) { return modules(f); }, 0.95, 0, 0},
   };

@@ -26,6 +26,8 @@ json keywords(optim::OptimizerOptions& options) {
         [&](const auto* v) {
           if constexpr (std::is_same_v<decltype(v), const std::tuple<double, double>*>)
             out[std::string(f.name)] = {std::get<0>(*v), std::get<1>(*v)};
+          else if constexpr (requires { v->has_value(); })
+            out[std::string(f.name)] = v->has_value() ? json(**v) : json();
           else
             out[std::string(f.name)] = *v;
         },

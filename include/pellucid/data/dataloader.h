@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -36,17 +37,17 @@ struct PELLUCID_API DataLoaderOptions {
 
 namespace detail {
 
-/// Runs numbered jobs on threads of its own and gives their results back in the order of numbers.
+/// Runs jobs on threads of its own; a job is told the number of its thread.
 class PELLUCID_API WorkerPool {
  public:
-  using Job = std::function<void()>;
+  using Job = std::function<void(size_t worker)>;
   explicit WorkerPool(size_t threads);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   void submit(Job job);
 
  private:
-  void work();
+  void work(size_t worker);
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Job> jobs_;
@@ -194,6 +195,7 @@ template <class Dataset, class Sampler> class DataLoader {
   }
 
   std::shared_ptr<BatchType> made_ahead() {
+    if (copies_.empty()) copies_.assign(options_.workers(), dataset_);
     if (!pool_) pool_ = std::make_unique<detail::WorkerPool>(options_.workers());
     while (waiting_.size() < options_.max_jobs()) {
       std::optional<BatchRequestType> request = next_request();
@@ -217,14 +219,13 @@ template <class Dataset, class Sampler> class DataLoader {
   void submit(BatchRequestType request) {
     auto slot = std::make_shared<Slot>();
     waiting_.push_back(slot);
-    // Each job has a data set of its own, as in libtorch; tensors in it are shared.
-    pool_->submit([slot, request = std::move(request), own = dataset_, seed = epoch_seed_,
-                   number = requested_++]() mutable {
+    pool_->submit([this, slot, request = std::move(request), seed = epoch_seed_,
+                   number = requested_++](size_t worker) {
       std::shared_ptr<BatchType> batch;
       std::exception_ptr error;
       try {
         const detail::BatchRandomness random(seed, number);
-        batch = std::make_shared<BatchType>(own.get_batch(request));
+        batch = std::make_shared<BatchType>(copies_[worker].get_batch(request));
       } catch (...) { error = std::current_exception(); }
       const std::lock_guard lock(slot->mutex);
       slot->batch = std::move(batch);
@@ -241,6 +242,7 @@ template <class Dataset, class Sampler> class DataLoader {
   }
 
   Dataset dataset_;
+  std::vector<Dataset> copies_;  ///< one a worker, as in libtorch; tensors in them are shared
   Sampler sampler_;
   DataLoaderOptions options_;
   NamedValues epoch_;

@@ -74,4 +74,91 @@ class PELLUCID_API RandomSampler : public Sampler<> {
   uint64_t seed_ = 0, offset_ = 0;
 };
 
+/// What a stream is asked for: so many examples, whichever come next.
+struct BatchSize {
+  explicit BatchSize(size_t size) : size_(size) {}
+  size_t size() const noexcept { return size_; }
+  operator size_t() const noexcept { return size_; }
+  size_t size_;
+};
+
+/// Requests of `epoch_size` examples in all, for data sets without indices (StreamDataset).
+class PELLUCID_API StreamSampler : public Sampler<BatchSize> {
+ public:
+  explicit StreamSampler(size_t epoch_size) : order_(epoch_size) {}
+  void reset(std::optional<size_t> new_size = std::nullopt) override { order_.reset(new_size); }
+  std::optional<BatchSize> next(size_t batch_size) override;
+  NamedValues state_dict() const override { return order_.state_dict(); }
+  void load_state_dict(const NamedValues& values) override { order_.load_state_dict(values); }
+
+ private:
+  SequentialSampler order_;  ///< counts
+};
+
+/// The part of an order that process `rank` of `num_replicas` visits. All parts have the same size:
+/// with allow_duplicates the order's first examples come once more to fill up the last part,
+/// otherwise the examples that are over are left out.
+template <class BatchRequest = std::vector<size_t>>
+class DistributedSampler : public Sampler<BatchRequest> {
+ public:
+  DistributedSampler(size_t size, size_t num_replicas = 1, size_t rank = 0,
+                     bool allow_duplicates = true)
+      : size_(size), num_replicas_(num_replicas), rank_(rank), allow_duplicates_(allow_duplicates) {
+    PELLUCID_CHECK(rank < num_replicas, ValueError,
+                   "DistributedSampler: the rank is {} of {} replicas, but they are counted from "
+                   "0.",
+                   rank, num_replicas);
+  }
+  /// The epoch decides the order of DistributedRandomSampler: all processes must set the same.
+  void set_epoch(size_t epoch) { epoch_ = epoch; }
+  size_t epoch() const { return epoch_; }
+
+ protected:
+  size_t local_sample_count() const {
+    return (size_ + (allow_duplicates_ ? num_replicas_ - 1 : 0)) / num_replicas_;
+  }
+  size_t size_, num_replicas_, rank_, epoch_ = 0;
+  bool allow_duplicates_;
+};
+
+namespace detail {
+/// What both distributed samplers do with an order.
+class PELLUCID_API DistributedOrder : public DistributedSampler<> {
+ public:
+  using DistributedSampler::DistributedSampler;
+  void reset(std::optional<size_t> new_size = std::nullopt) override;
+  std::optional<std::vector<size_t>> next(size_t batch_size) override;
+  NamedValues state_dict() const override;
+  void load_state_dict(const NamedValues& values) override;
+  size_t index() const noexcept { return index_; }
+
+ protected:
+  /// The order that all processes share.
+  virtual std::vector<size_t> order() const = 0;
+
+ private:
+  std::vector<size_t> part_;
+  size_t index_ = 0;
+  bool drawn_ = false;
+};
+}  // namespace detail
+
+/// Each process takes its part of a permutation that the epoch decides.
+class PELLUCID_API DistributedRandomSampler : public detail::DistributedOrder {
+ public:
+  using DistributedOrder::DistributedOrder;
+
+ protected:
+  std::vector<size_t> order() const override;
+};
+
+/// Each process takes a run of neighbouring examples.
+class PELLUCID_API DistributedSequentialSampler : public detail::DistributedOrder {
+ public:
+  using DistributedOrder::DistributedOrder;
+
+ protected:
+  std::vector<size_t> order() const override;
+};
+
 }  // namespace pellucid::data::samplers

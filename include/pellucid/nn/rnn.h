@@ -7,6 +7,7 @@
 
 #include "pellucid/nn/cloneable.h"
 #include "pellucid/nn/options/rnn.h"
+#include "pellucid/nn/packed_sequence.h"
 #include "pellucid/nn/pimpl.h"
 
 namespace pellucid::nn {
@@ -48,6 +49,14 @@ template <class Derived> class PELLUCID_API RNNImplBase : public Cloneable<Deriv
     Tensor output, h, c;
   };
   Result run(const Tensor& input, Tensor h, Tensor c);
+  /// The output's rows are those of the packed input.
+  Result run(const utils::rnn::PackedSequence& input, Tensor h, Tensor c);
+
+ private:
+  /// All layers and directions; one_layer(input, weights, reverse, h, c) gives a layer's outputs.
+  template <class OneLayer>
+  Result stacked(Tensor x, const Tensor& h, const Tensor& c, const OneLayer& one_layer);
+  void check_features(const Tensor& input) const;
   std::vector<RecurrentWeights> weights_;  ///< layer by layer, forward before reverse
 };
 
@@ -60,6 +69,9 @@ class PELLUCID_API RNNImpl : public detail::RNNImplBase<RNNImpl> {
   explicit RNNImpl(const RNNOptions& options);
   /// The outputs at every step, and the last hidden states [layers * directions, B, hidden].
   std::tuple<Tensor, Tensor> forward(const Tensor& input, Tensor hx = {});
+  /// The same for sequences of several lengths.
+  std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input, Tensor hx = {});
   RNNOptions options;
 };
 using RNN = ModuleHolder<RNNImpl>;
@@ -71,6 +83,9 @@ class PELLUCID_API LSTMImpl : public detail::RNNImplBase<LSTMImpl> {
   explicit LSTMImpl(const LSTMOptions& options);
   std::tuple<Tensor, std::tuple<Tensor, Tensor>> forward(
       const Tensor& input, std::optional<std::tuple<Tensor, Tensor>> hx = {});
+  std::tuple<utils::rnn::PackedSequence, std::tuple<Tensor, Tensor>> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input,
+      std::optional<std::tuple<Tensor, Tensor>> hx = {});
   LSTMOptions options;
 };
 using LSTM = ModuleHolder<LSTMImpl>;
@@ -80,6 +95,8 @@ class PELLUCID_API GRUImpl : public detail::RNNImplBase<GRUImpl> {
   GRUImpl(int64_t input_size, int64_t hidden_size) : GRUImpl(GRUOptions(input_size, hidden_size)) {}
   explicit GRUImpl(const GRUOptions& options);
   std::tuple<Tensor, Tensor> forward(const Tensor& input, Tensor hx = {});
+  std::tuple<utils::rnn::PackedSequence, Tensor> forward_with_packed_input(
+      const utils::rnn::PackedSequence& packed_input, Tensor hx = {});
   GRUOptions options;
 };
 using GRU = ModuleHolder<GRUImpl>;

@@ -4,9 +4,11 @@
 // into those tensors.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -48,7 +50,9 @@ extern template class TensorNumber<int64_t>;
 /// One option by its name, for state_dict and for groups that inherit from the defaults.
 struct OptionField {
   std::string_view name;
-  std::variant<double*, bool*, std::tuple<double, double>*> value;
+  std::variant<double*, bool*, int64_t*, std::tuple<double, double>*, std::optional<int64_t>*,
+               std::optional<std::string>*>
+      value;
 };
 
 /// The options of an optimiser or of one of its groups.
@@ -105,7 +109,8 @@ PELLUCID_API bool equal_fields(const std::vector<OptionField>& a,
 /// One entry of a parameter's state by its name.
 struct StateField {
   std::string_view name;
-  std::variant<Tensor*, int64_t*> value;
+  std::variant<Tensor*, int64_t*, double*, std::deque<Tensor>*> value;
+  bool parameter_sized = true;  ///< whether a tensor must have the parameter's sizes
 };
 
 /// What an optimiser keeps for one parameter.

@@ -34,5 +34,7 @@ Run modules(const std::string& out);
 Run pipeline();
 /// A recurrent network that foresees a wave; the result is the last loss over the first.
 Run sequence();
+/// Packed sentences through a GRU, by Adam and then by LBFGS; the result counts what was wrong.
+Run sentences(const std::string& out);
 
 }  // namespace programs

@@ -50,6 +50,11 @@ class Dataset : public BatchDataset<Self, std::vector<SingleExample>> {
   }
 };
 
+/// Gives the next examples of a stream, as many as asked for while there are any; visited with a
+/// StreamSampler.
+template <class Self, class Batch = std::vector<Example<>>>
+using StreamDataset = BatchDataset<Self, Batch, size_t>;
+
 /// What is still to be done to gathered data: (x - mean) / stddev by channel; undefined for
 /// nothing.
 struct Normalization {
