@@ -2,14 +2,19 @@
 
 The same training step runs without a recording and with each way of recording, in turns. Starting and ending a recording is
 not timed: the step is.
+
+What the hooks cost while nothing is recorded is seen beside a library without them; BENCH_CORE_BARE names such a bench_core
+(cmake --preset release -B build/bare -DPELLUCID_RECORDER=OFF && ninja -C build/bare bench_core).
 """
+import os
+
 from report import summary, table, time_text
 from side import settle
 
-EVENT_BYTES = 40  # of a raw event
+EVENT_BYTES = 32  # of a raw event
 CASES = ("train/two_layer", "train/mnist_cnn", "add/one_element")
 # label -> (side, how to record)
-WAYS = {"off": ("ours", None), "count": ("ours", "count"), "sample": ("ours", "sample"), "trace": ("ours", "trace"),
+WAYS = {"hooks compiled out": ("bare", None), "off": ("ours", None), "count": ("ours", "count"), "sample": ("ours", "sample"), "trace": ("ours", "trace"),
         "PyTorch": ("pytorch", None), "torch.profiler": ("pytorch", "plain"), "with shapes, memory, stacks": ("pytorch", "full")}
 AIMS = {("train/two_layer", "trace"): "<= 1.05"}
 
@@ -21,6 +26,9 @@ class Sides:
         self.runner, self.name = runner, name
         self.turns, self.steps, self.note = runner.open(name, None)
         self.by_label = {label: side for label, side, _ in self.turns}
+        if bare := os.environ.get("BENCH_CORE_BARE"):
+            self.by_label["bare"] = type(runner.ours)(bare)
+            self.by_label["bare"].ask(f"open {name}")
 
     def record(self, label, how):
         side = self.by_label[label]
@@ -55,6 +63,8 @@ def measure(runner, name, rounds):
             ns, bytes_of_step = sides.block(label, how, counts[label])
             times[way].append(ns)
             recorded[way] = bytes_of_step
+    if "bare" in sides.by_label:
+        sides.by_label["bare"].close()
     runner.ours.ask("close")
     for side in runner.others.values():
         side.ask({"close": True})
@@ -74,14 +84,15 @@ def run(runner, chosen, results):
         times, recorded = measure(runner, name, 4 * runner.rounds)
         rows = []
         for way in times:
-            base = times["off" if WAYS[way][0] == "ours" else "PyTorch"]
+            side = WAYS[way][0]
+            base = times["PyTorch" if side == "pytorch" else "off"]
             middle, spread = ratio(times[way], base)
             r = summary(f"{name} {way}", {"ours": times[way]}, "")
             r.update(over_off=middle, spread=spread, bytes=recorded[way])
             results.append(r)
             events = recorded[way] / EVENT_BYTES if way == "trace" else 0
             cost = (sorted(times[way])[len(base) // 2] - sorted(base)[len(base) // 2]) / events if events else 0
-            rows.append([way, time_text(r["ours"]), f"{middle:.3f} ±{spread:.3f}" if WAYS[way][1] else "", AIMS.get((name, way), ""),
+            rows.append([way, time_text(r["ours"]), f"{middle:.3f} ±{spread:.3f}" if WAYS[way][1] or side == "bare" else "", AIMS.get((name, way), ""),
                          f"{events:.0f}" if events else "", f"{cost:.0f} ns" if events else "",
                          f"{recorded[way]:.0f}" if recorded[way] else ""])
         table(f"{name}: a step with and without a recording",

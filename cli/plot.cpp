@@ -56,7 +56,7 @@ struct Axis {
 Axis axis_of(const Chart& chart, bool y, double from, double to) {
   Axis axis{.low = std::numeric_limits<double>::infinity(),
             .high = -std::numeric_limits<double>::infinity(),
-            .log = y && chart.log_y,
+            .log = y ? chart.log_y : chart.log_x,
             .from = from,
             .to = to};
   for (const Series& s : chart.series)
@@ -69,7 +69,14 @@ Axis axis_of(const Chart& chart, bool y, double from, double to) {
   if (axis.low > axis.high) axis.low = 0, axis.high = 1;
   if (axis.low == axis.high) axis.low -= 0.5, axis.high += 0.5;
   if (!y) {
-    if (axis.low > 0 && axis.low < 0.1 * axis.high) axis.low = 0;
+    if (!chart.x_names.empty()) {  // room beside the outer bars
+      axis.low = 0.4;
+      axis.high = static_cast<double>(chart.x_names.size()) + 0.6;
+    } else if (axis.log) {
+      return axis;
+    } else if (axis.low > 0 && axis.low < 0.1 * axis.high) {
+      axis.low = 0;
+    }
     return axis;
   }
   const double margin = 0.05 * (axis.high - axis.low);
@@ -114,8 +121,45 @@ std::vector<Point> thinned(std::vector<Point> points) {
   return out;
 }
 
+/// Where the axis of x is labelled. Between whole numbers there are no others.
+std::vector<double> across_ticks(const Chart& chart, const Axis& x) {
+  std::vector<double> ticks;
+  if (!chart.x_names.empty()) {
+    for (size_t i = 1; i <= chart.x_names.size(); ++i) ticks.push_back(static_cast<double>(i));
+    return ticks;
+  }
+  if (x.log && !chart.series.empty()) {
+    for (const Point& p : chart.series[0].points)
+      if (p.first > 0) ticks.push_back(p.first);
+    return ticks;
+  }
+  ticks = round_ticks(x.low, x.high, 8);
+  bool whole = true;
+  for (const Series& s : chart.series)
+    for (const Point& p : s.points) whole = whole && p.first == std::floor(p.first);
+  if (whole) std::erase_if(ticks, [](double v) { return std::abs(v - std::round(v)) > 1e-9; });
+  return ticks;
+}
+
+/// A name below its place: on two lines where one would run into its neighbours.
+void draw_name(Scene& scene, const std::string& name, double at, double top, double room) {
+  constexpr double kSmall = 11;
+  const auto fits = static_cast<size_t>(room / (0.55 * kSmall));
+  size_t cut = std::string::npos;
+  if (name.size() > fits)
+    for (size_t i = name.find(' '); i != std::string::npos; i = name.find(' ', i + 1))
+      if (cut == std::string::npos ||
+          std::max(i, name.size() - i) < std::max(cut, name.size() - cut))
+        cut = i;
+  scene.texts.push_back(
+      {{at, top + 8 + kSmall}, Anchor::Middle, kSmall, kSoft, name.substr(0, cut)});
+  if (cut != std::string::npos)
+    scene.texts.push_back(
+        {{at, top + 10 + 2 * kSmall}, Anchor::Middle, kSmall, kSoft, name.substr(cut + 1)});
+}
+
 void draw_axes(Scene& scene, const Chart& chart, const Axis& x, const Axis& y) {
-  const std::vector<double> across = round_ticks(x.low, x.high, 8);
+  const std::vector<double> across = across_ticks(chart, x);
   const std::vector<double> up = y.log ? log_ticks(y.low, y.high) : round_ticks(y.low, y.high, 6);
   for (const double v : up) {
     const double at = y.place(v);
@@ -126,12 +170,17 @@ void draw_axes(Scene& scene, const Chart& chart, const Axis& x, const Axis& y) {
   for (const double v : across) {
     const double at = x.place(v);
     scene.lines.push_back({{{at, y.from}, {at, y.from + 5}}, kSoft, 1});
-    scene.texts.push_back({{at, y.from + 8 + kText}, Anchor::Middle, kText, kSoft, number_text(v)});
+    if (chart.x_names.empty())
+      scene.texts.push_back(
+          {{at, y.from + 8 + kText}, Anchor::Middle, kText, kSoft, number_text(v)});
+    else
+      draw_name(scene, chart.x_names[static_cast<size_t>(v) - 1], at, y.from,
+                (x.to - x.from) / static_cast<double>(chart.x_names.size()));
   }
   scene.lines.push_back({{{x.from, y.to}, {x.from, y.from}, {x.to, y.from}}, kSoft, 1});
   scene.texts.push_back(
       {{(x.from + x.to) / 2, chart.height - 10}, Anchor::Middle, kText, kInk, chart.x_label});
-  scene.texts.push_back({{x.from - 8, y.to - 10}, Anchor::End, kText, kInk, chart.y_label});
+  scene.texts.push_back({{8, y.to - 14}, Anchor::Start, kText, kInk, chart.y_label});
 }
 
 Scene scene_of(const Chart& chart) {
@@ -153,7 +202,7 @@ Scene scene_of(const Chart& chart) {
   for (const Series& s : chart.series) {
     Line line{{}, s.color, s.width};
     for (const Point& p : s.points)
-      if (std::isfinite(p.second) && (!y.log || p.second > 0))
+      if (std::isfinite(p.second) && (!y.log || p.second > 0) && (!x.log || p.first > 0))
         line.points.emplace_back(x.place(p.first), y.place(p.second));
     if (line.points.size() == 1)
       line.points.push_back({line.points[0].first + 3, line.points[0].second});

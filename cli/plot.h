@@ -19,6 +19,8 @@ struct Series {
 struct Chart {
   std::string title, x_label, y_label;
   bool log_y = false;  ///< needs values above 0; others are left out
+  bool log_x = false;  ///< the same for x; it is labelled at the values of the first series
+  std::vector<std::string> x_names;  ///< of categories at x = 1, 2…: instead of numbers
   std::vector<Series> series;
   double width = 720, height = 420;  ///< points of 1/72 inch
 };

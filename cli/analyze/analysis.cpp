@@ -81,16 +81,16 @@ Series line_of(const std::string& name, size_t color, const std::vector<double>&
   return s;
 }
 
-std::vector<Series> bars_of(const std::vector<std::string>& names,
-                            const std::vector<double>& values, double base) {
-  std::vector<Series> out;
+Chart with_bars(Chart chart, const std::vector<std::string>& names,
+                const std::vector<double>& values, double base) {
+  chart.x_names = names;
+  const double width = std::clamp(300 / static_cast<double>(names.size()), 12.0, 70.0);
   for (size_t i = 0; i < names.size(); ++i) {
     const auto x = static_cast<double>(i + 1);
-    out.push_back({names[i], chart_color(i), 18, {{x, base}, {x, std::max(values[i], base)}}});
+    chart.series.push_back(
+        {"", chart_color(i), width, {{x, base}, {x, std::max(values[i], base)}}});
   }
-  // Room beside the outer bars.
-  out.push_back({"", "#ffffff", 0, {{0.5, base}, {static_cast<double>(names.size()) + 0.5, base}}});
-  return out;
+  return chart;
 }
 
 double growth(const std::vector<double>& x, const std::vector<double>& y) {

@@ -77,9 +77,9 @@ std::string chart_color(size_t n);
 /// A line of a chart through y over x.
 Series line_of(const std::string& name, size_t color, const std::vector<double>& x,
                const std::vector<double>& y);
-/// A bar for each name; what charts of categories are made of.
-std::vector<Series> bars_of(const std::vector<std::string>& names,
-                            const std::vector<double>& values, double base = 0);
+/// The chart with a bar for each name, which stands below it; bars begin at `base`.
+Chart with_bars(Chart chart, const std::vector<std::string>& names,
+                const std::vector<double>& values, double base = 0);
 /// The exponent p of y ~ x^p between the first and the last value.
 double growth(const std::vector<double>& x, const std::vector<double>& y);
 

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "base/escape.h"
 #include "cli/app.h"
+#include "cli/data/child.h"
 #include "cli/expr/compile.h"
 #include "cli/expr/parser.h"
 #include "cli/timing.h"
@@ -20,7 +24,8 @@ using expr::Ast;
 using expr::Kind;
 using expr::NodeId;
 
-// Nanoseconds of one run: the median of blocks that share `seconds` of time.
+// Nanoseconds of one run: the fastest of blocks that share `seconds` of time. What disturbs a block
+// only adds to it, and parts are differences, in which one disturbance would show twice.
 template <class F> double nanoseconds(double seconds, const F& work) {
   constexpr int kBlocks = 9;
   const TimedLoop loop = [&](int64_t number) {
@@ -29,9 +34,9 @@ template <class F> double nanoseconds(double seconds, const F& work) {
     });
   };
   const int64_t number = autorange(loop, seconds / kBlocks);
-  std::vector<double> times;
-  for (int i = 0; i < kBlocks; ++i) times.push_back(loop(number) / static_cast<double>(number));
-  return median(times) * 1e9;
+  double least = loop(number);
+  for (int i = 1; i < kBlocks; ++i) least = std::min(least, loop(number));
+  return least / static_cast<double>(number) * 1e9;
 }
 
 // The nodes of the op's operands: x and y of x + y, f(x, y) or x.f(y).
@@ -154,6 +159,42 @@ Anatomy OneOp::measure(int64_t elements, double seconds) const {
   if (op_->kernel) a.kernel = nanoseconds(seconds, [&] { op_->kernel(c); });
   a.rest = a.whole - a.expression - a.infer - a.allocation - a.tape - a.kernel;
   return a;
+}
+
+std::vector<Anatomy> OneOp::measure_in_python(const std::string& interpreter,
+                                              const std::vector<int64_t>& sizes,
+                                              double seconds) const {
+  using Json = nlohmann::json;
+  const Json question = {{"expression", source_},   {"op", op_->info->name},
+                         {"variables", variables_}, {"gradients", op_->vjp != no_gradient},
+                         {"sizes", sizes},          {"seconds", seconds}};
+  // Away from the caller's folder, which `-m` would search for modules.
+  const std::string program = interpreter.find('/') == std::string::npos
+                                  ? interpreter
+                                  : std::filesystem::absolute(interpreter).string();
+  const ChildResult child =
+      run_child({program, "-m", "pellucid.profiler._anatomy", question.dump()}, "/");
+  std::string last = child.output;
+  while (!last.empty() && last.back() == '\n') last.pop_back();
+  last = last.substr(last.rfind('\n') + 1);
+  PELLUCID_CHECK(child.exit_code == 0, IoError,
+                 "anatomy: '{}' could not measure with the package pellucid: {}. Install it "
+                 "(docs/python.md), or name the interpreter that has it with --interpreter.",
+                 interpreter, last.empty() ? "it printed nothing" : text::visible(last));
+  const Json found = Json::parse(last, nullptr, false);
+  std::vector<Anatomy> out;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PELLUCID_CHECK(found.is_array() && found.size() == sizes.size() && found[i].is_object(),
+                   IoError, "anatomy: '{}' answered '{}'.", interpreter, text::visible(last));
+    Anatomy a = measure(sizes[i], seconds);
+    a.whole = found[i].value("whole", 0.0);
+    const double call = found[i].value("call", 0.0), door = found[i].value("door", 0.0);
+    a.expression = a.whole - call;
+    a.binding = call - door;
+    a.rest = door - a.infer - a.allocation - a.tape - a.kernel;
+    out.push_back(a);
+  }
+  return out;
 }
 
 }  // namespace pellucid::cli

@@ -1,5 +1,5 @@
-// Where the nanoseconds of one op go: the expression, infer, allocation, the
-// tape and the kernel, each measured on its own.
+// Where the nanoseconds of one op go: the expression or Python and its binding, infer, allocation,
+// the tape and the kernel, each measured on its own.
 #pragma once
 
 #include <string>
@@ -15,6 +15,7 @@ struct Anatomy {
   int64_t elements = 0;
   double whole = 0;       ///< the expression on the stack machine, an input wants a gradient
   double expression = 0;  ///< the expression without gradients - the same call from C++
+  double binding = 0;     ///< of Python: the call by its C interface - the same call from C++
   double infer = 0;       ///< timed alone: sizes, dtypes, checks, the output's handle
   double allocation = 0;  ///< timed alone: the output's memory, taken and given back
   double tape = 0;        ///< a call with gradients - one without
@@ -29,6 +30,12 @@ class OneOp {
   explicit OneOp(const std::string& expression);
   const OpDef& op() const { return *op_; }
   Anatomy measure(int64_t elements, double seconds_a_part) const;
+  /// The same with the expression run by Python: `interpreter` must have the package pellucid.
+  /// `whole`, `expression` and `binding` are Python's, measured in its own process; throws IoError
+  /// where that fails.
+  std::vector<Anatomy> measure_in_python(const std::string& interpreter,
+                                         const std::vector<int64_t>& sizes,
+                                         double seconds_a_part) const;
 
  private:
   struct Bound;

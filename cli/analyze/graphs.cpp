@@ -33,6 +33,8 @@ Analysis analyze_depth(const AnalysisOptions& o) {
   a.chart = {.title = a.title,
              .x_label = "depth",
              .y_label = "ms, MB",
+             .log_y = true,  // both grow in proportion: parallel lines
+             .log_x = true,
              .series = {line_of("forward ms", 0, depth, a.column(3)),
                         line_of("backward ms", 1, depth, a.column(4)),
                         line_of("memory MB", 2, depth, a.column(6))}};

@@ -52,10 +52,7 @@ Analysis analyze_dtype(const AnalysisOptions& o) {
                       {flops / ms / 1e6, 1},
                       cast ? "float32, cast inside" : fmt::format("{}", t)});
   }
-  a.chart = {.title = a.title,
-             .x_label = "float32, float64, float16, int32, int64, bool",
-             .y_label = "matmul ms",
-             .series = bars_of(names_of(a), a.column(3))};
+  a.chart = with_bars({.title = a.title, .y_label = "matmul ms"}, names_of(a), a.column(3));
   const auto ms = a.column(3);
   const auto fastest = static_cast<size_t>(std::min_element(ms.begin(), ms.end()) - ms.begin());
   a.conclusion = fmt::format(
@@ -110,10 +107,8 @@ Analysis analyze_ops(const AnalysisOptions& o) {
                       std::string(least.bottleneck()),
                       {shares.back(), 0}});
   }
-  a.chart = {.title = a.title,
-             .x_label = "operations in the order of the table",
-             .y_label = "% of the ceiling that binds",
-             .series = bars_of(names_of(a), shares)};
+  a.chart =
+      with_bars({.title = a.title, .y_label = "% of the ceiling that binds"}, names_of(a), shares);
   a.notes = {"A ceiling of memory is main memory's: what stays in a cache may pass 100 %."};
   const auto [worst, best] = std::minmax_element(shares.begin(), shares.end());
   a.conclusion = fmt::format("Nearest to its ceiling is {} ({:.0f} %), farthest {} ({:.0f} %).",
@@ -170,10 +165,8 @@ Analysis analyze_allocation(const AnalysisOptions& o) {
   const auto total = [&](size_t row) {
     return a.column(4)[row] + a.column(5)[row] + a.column(6)[row] + a.column(7)[row];
   };
-  a.chart = {.title = a.title,
-             .x_label = "contiguous, fragmented",
-             .y_label = "ms: make, fill, sum, free",
-             .series = bars_of(names_of(a), {total(0), total(1)})};
+  a.chart = with_bars({.title = a.title, .y_label = "ms: make, fill, sum and free"}, names_of(a),
+                      {total(0), total(1)});
   a.notes = {"Memory is what the allocator counts as allocated."};
   a.conclusion = fmt::format(
       "A thousand blocks take {:.1f} % more memory and {:.1f} times the time of one block: {:.2f} "

@@ -57,6 +57,7 @@ void print_layers(std::FILE* out, const ModelProfile& p, int64_t depth) {
                {"MACs", Align::Right},
                {"FLOPs", Align::Right},
                {"other FLOPs", Align::Right},
+               {"backward FLOPs", Align::Right},
                {"bytes", Align::Right},
                {"time", Align::Right},
                {"share", Align::Right}});
@@ -69,8 +70,9 @@ void print_layers(std::FILE* out, const ModelProfile& p, int64_t depth) {
                l.output_sizes.empty() ? "" : fmt::format("[{}]", fmt::join(l.output_sizes, ", ")),
                group_digits(l.parameters), group_digits(static_cast<int64_t>(f.contraction / 2)),
                group_digits(static_cast<int64_t>(f.contraction)),
-               group_digits(static_cast<int64_t>(f.other)), format_bytes(l.cost.bytes),
-               format_time(l.forward_ms / 1e3),
+               group_digits(static_cast<int64_t>(f.other)),
+               group_digits(static_cast<int64_t>(l.backward.flops.contraction)),
+               format_bytes(l.cost.bytes), format_time(l.forward_ms / 1e3),
                whole > 0 ? fmt::format("{:.1f} %", 100 * l.forward_ms / whole) : ""});
   }
   fmt::print(out, "{}", table.print());
@@ -110,6 +112,8 @@ Json to_json(const ModelProfile& p) {
                       {"macs", l.cost.flops.contraction / 2},
                       {"contraction_flops", l.cost.flops.contraction},
                       {"other_flops", l.cost.flops.other},
+                      {"backward_contraction_flops", l.backward.flops.contraction},
+                      {"backward_other_flops", l.backward.flops.other},
                       {"bytes", l.cost.bytes},
                       {"forward_ms", l.forward_ms}});
   return {{"model", p.name},

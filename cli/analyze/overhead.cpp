@@ -78,10 +78,15 @@ Analysis analyze_overhead(const AnalysisOptions& o) {
                       {100 * (ratio - 1), 2},
                       {measured[w].bytes, 0}});
   }
-  a.chart = {.title = a.title,
-             .x_label = "off, count, sample, trace",
-             .y_label = "us a step",
-             .series = bars_of({"off", "count", "sample", "trace"}, a.column(1))};
+  a.chart = with_bars({.title = a.title, .y_label = "us a step"},
+                      {"off", "count", "sample", "trace"}, a.column(1));
+  const std::vector<double>& off = measured[0].seconds;
+  const double apart = (quantile(off, 0.75) - quantile(off, 0.25)) / median(off);
+  if (apart > 0.2)
+    a.warning = fmt::format(
+        "the machine is too noisy: half of the blocks without recording lie {:.0f} % apart; close "
+        "other programs and measure again",
+        100 * apart);
   a.notes = {
       fmt::format("{} blocks of {} steps each, in turns; medians of the ratios of "
                   "neighbouring blocks",

@@ -51,6 +51,7 @@ Analysis analyze_width(const AnalysisOptions& o) {
              .x_label = "width",
              .y_label = "ms",
              .log_y = true,
+             .log_x = true,
              .series = {line_of("forward ms", 0, width, a.column(4)),
                         line_of("p95 ms", 9, width, a.column(5))}};
   const double work = a.column(3).back() / a.column(3).front();
@@ -89,6 +90,7 @@ Analysis analyze_batch(const AnalysisOptions& o) {
              .x_label = "batch",
              .y_label = "1/s",
              .log_y = true,
+             .log_x = true,
              .series = {line_of("samples/s", 0, batch, rate),
                         line_of("samples/s per MB", 1, batch, efficiency)}};
   a.notes = {"Memory is the peak of a forward and a backward run, by the allocator."};

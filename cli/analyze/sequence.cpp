@@ -78,6 +78,7 @@ Analysis analyze_sequence(const AnalysisOptions& o) {
       .x_label = "length",
       .y_label = "ms",
       .log_y = true,
+      .log_x = true,
       .series = {line_of("naive", 0, length, a.column(1)), line_of("tiled", 1, length, a.column(2)),
                  line_of("token, recomputed", 2, length, a.column(6)),
                  line_of("token, cached", 3, length, a.column(7))}};

@@ -1,4 +1,4 @@
-// pellucid diff: two recordings of one program compared.
+// pellucid diff: recordings of one program compared, one or several a side.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -41,10 +41,26 @@ std::string change_text(const DiffRow& r) {
   return fmt::format("{:+.1f} %", 100 * r.change);
 }
 
+// Beyond ten times nobody reads the digits.
+std::string interval_text(const DiffRow& r) {
+  return r.high > 9.99 ? fmt::format("{:+.1f} to over +999 %", 100 * r.low)
+                       : fmt::format("{:+.1f} to {:+.1f} %", 100 * r.low, 100 * r.high);
+}
+
 Color color_of(const DiffRow& r) {
   if (r.regression) return Color::Red;
   if (r.verdict == Verdict::Worse) return Color::Yellow;
   return r.verdict == Verdict::Better ? Color::Green : Color::Dim;
+}
+
+// Which scatter the intervals know, and how to learn about the other.
+std::string interval_note(const Diff& d, bool bytes) {
+  if (bytes) return fmt::format("intervals: {}\n", d.scatter);
+  return fmt::format("intervals: 99 %, from the scatter {}{}\n", d.scatter,
+                     d.between_runs ? ""
+                                    : "; two runs of one program may lie further apart\n"
+                                      "(several runs a side tell: pellucid diff A1 A2 A3 --to B1 "
+                                      "B2 B3)");
 }
 
 void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
@@ -60,9 +76,7 @@ void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
       limit <= 0 ? d.rows.size() : std::min(d.rows.size(), static_cast<size_t>(limit) + 1);
   for (size_t i = 0; i < shown; ++i) {
     const DiffRow& r = d.rows[i];
-    const std::string interval =
-        bytes || !r.has_interval ? ""
-                                 : fmt::format("{:+.1f} to {:+.1f} %", 100 * r.low, 100 * r.high);
+    const std::string interval = bytes || !r.has_interval ? "" : interval_text(r);
     const std::string calls =
         bytes || i == 0 ? ""
         : r.first_calls == r.second_calls
@@ -80,7 +94,7 @@ void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
       if (!c.empty()) c = paint(c, color_of(r), color);
     table.add(std::move(cells));
   }
-  fmt::print(args.out, "{}\n{}", text::visible(d.what), table.print());
+  fmt::print(args.out, "{}\n{}{}", text::visible(d.what), interval_note(d, bytes), table.print());
   if (shown < d.rows.size())
     fmt::print(args.out, "{} of {} rows; --limit 0 shows all\n", shown, d.rows.size());
 }
@@ -100,17 +114,49 @@ void print_json(const Args& args, const Diff& d, bool bytes) {
     rows.push_back(std::move(row));
   }
   fmt::print(args.out, "{}",
-             json_text({{"what", d.what}, {"regression", d.regression}, {"rows", rows}}));
+             json_text({{"what", d.what},
+                        {"scatter", d.scatter},
+                        {"between_runs", d.between_runs},
+                        {"regression", d.regression},
+                        {"rows", rows}}));
+}
+
+std::vector<profile::Profile> load_all(const std::vector<std::string>& files) {
+  std::vector<profile::Profile> out;
+  for (const std::string& file : files) out.push_back(profile::Profile::load(file));
+  return out;
+}
+
+// Two files are the two sides; more need --to between them.
+void part_sides(std::vector<std::string>& first, std::vector<std::string>& second) {
+  if (!second.empty()) return;
+  if (first.size() < 2)
+    throw UsageError(
+        "two recordings are needed: the one to compare with, and the one that is "
+        "judged");
+  if (first.size() > 2)
+    throw UsageError(fmt::format(
+        "{} recordings were given; write --to before the first of those that are judged, as in "
+        "`pellucid diff before-1 before-2 before-3 --to after-1 after-2 after-3`",
+        first.size()));
+  second = {first.back()};
+  first.pop_back();
 }
 
 int run_diff(const Args& args) {
-  std::string first, second, threshold = "5%";
+  std::vector<std::string> first, second;
+  std::string threshold = "5%";
   profile::DiffOptions o;
   int64_t limit = 20;
   bool json = false;
   CommandLine line(args);
-  line.add_option("FIRST", first, "The recording to compare with")->required();
-  line.add_option("SECOND", second, "The recording that is judged")->required();
+  line.add_option("FILE", first,
+                  "The recording to compare with and the one that is judged, or several runs of "
+                  "the first")
+      ->required();
+  line.add_option("--to", second, "Several runs that are judged")
+      ->type_name("FILE")
+      ->expected(1, -1);
   line.add_option("--by", o.by, "op, line, module or memory")
       ->type_name("GROUP")
       ->capture_default_str();
@@ -123,10 +169,11 @@ int run_diff(const Args& args) {
   line.add_json(json);
   line.read();
   o.threshold = read_share(threshold);
+  part_sides(first, second);
   Diff d;
-  const profile::Profile a = profile::Profile::load(first), b = profile::Profile::load(second);
+  const std::vector<profile::Profile> before = load_all(first), after = load_all(second);
   try {
-    d = profile::diff(a, b, o);
+    d = profile::diff(before, after, o);
   } catch (const ValueError& e) { throw UsageError(e.what()); }
   const bool bytes = o.by == "memory";
   if (json)
@@ -140,16 +187,18 @@ int run_diff(const Args& args) {
 
 const Command kDiff{
     .name = "diff",
-    .summary = "Compare two recordings of one program",
+    .summary = "Compare recordings of one program",
     .description =
         "Compares the second recording with the first: medians of their steps (of their calls "
-        "where "
-        "nothing repeats) with 99 % intervals that hold whatever the distribution. Rows whose "
-        "interval "
-        "contains no change are noise and shown dim. A row that is surely slower, by more than the "
-        "threshold, and adds at least 1 % to the whole is a regression: the exit code is then 1.",
+        "where nothing repeats) with 99 % intervals that hold whatever the distribution. These "
+        "know the scatter inside the two runs alone. Several runs a side, parted by --to, give "
+        "intervals from the scatter between the runs (Welch's test on logarithms). Rows whose "
+        "interval contains no change are noise and shown dim. A row that is surely slower, by "
+        "more than the threshold, and adds at least 1 % to the whole is a regression: the exit "
+        "code is then 1.",
     .examples =
         "pellucid diff before.pellucid after.pellucid\n"
+        "pellucid diff before-*.pellucid --to after-*.pellucid\n"
         "pellucid diff before.pellucid after.pellucid --by line --threshold 10%\n"
         "pellucid diff before.pellucid after.pellucid --by memory --json",
     .run = run_diff};

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::string model, input, optimizer = "adam", machine, dtype = "float32";
-  int64_t batch = 1, sequence = 0;
+  int64_t batch = 1, sequence = 0, modules = -1;
   bool json = false;
 };
 
@@ -33,7 +33,16 @@ struct Estimate {
   int64_t parameters = 0;
   std::vector<int64_t> input;
   MachineRates machine;
-  std::vector<PhaseCost> phases;  // model, forward, backward, step
+  std::vector<PhaseCost> phases;   // model, forward, backward, step
+  std::vector<LayerCost> modules;  // where they were asked for
+};
+
+constexpr size_t kForward = 1, kBackward = 2;  // places of the phases
+
+// What count_step leaves for the machine's rates to be applied to.
+struct CountedStep {
+  std::shared_ptr<nn::Module> module;
+  std::vector<EstimatedCall> calls;
 };
 
 // Sets the default dtype until the end of the scope.
@@ -63,7 +72,7 @@ std::vector<int64_t> input_sizes(const Options& o, const MadeModel& model) {
 }
 
 // A training step under a guard; the phases without their least times.
-Estimate count_step(const Options& o, std::vector<std::vector<EstimatedCall>>& calls) {
+Estimate count_step(const Options& o, CountedStep& step) {
   const DefaultDType dtype(read_dtype(o.dtype));
   EstimateGuard guard;
   MadeModel model = make_model(o.model, o.sequence);
@@ -85,22 +94,23 @@ Estimate count_step(const Options& o, std::vector<std::vector<EstimatedCall>>& c
   optimizer->step();
   for (EstimatedPhase& p : guard.phases()) out.phases.push_back({.memory = std::move(p)});
   out.phases[0].memory.name = "model";
-  calls.resize(out.phases.size());
-  for (const EstimatedCall& c : guard.calls())
-    if (c.phase > 0) calls[c.phase].push_back(c);  // initialising happens once
+  step = {model.module.ptr(), guard.calls()};
+  std::erase_if(step.calls, [](const EstimatedCall& c) { return c.phase == 0; });  // happens once
   return out;
 }
 
 Estimate estimate(const Options& o) {
   std::optional<MachineRates> given;
   if (!o.machine.empty()) given = read_machine(o.machine);
-  std::vector<std::vector<EstimatedCall>> calls;
-  Estimate out = count_step(o, calls);
+  CountedStep step;
+  Estimate out = count_step(o, step);
   out.machine = given ? *given : this_machine();  // measured last: a mistake above is told at once
-  for (size_t i = 0; i < calls.size(); ++i) {
-    out.phases[i].cost = sum_costs(calls[i]);
-    out.phases[i].least = least_time(calls[i], out.machine);
+  for (const EstimatedCall& c : step.calls) {
+    out.phases[c.phase].cost.add(c);
+    out.phases[c.phase].least.add(c, out.machine);
   }
+  if (o.modules >= 0)
+    out.modules = layer_costs(*step.module, step.calls, kForward, kBackward, out.machine);
   return out;
 }
 
@@ -131,13 +141,8 @@ void print_phases(std::FILE* out, const Estimate& e) {
   };
   for (const PhaseCost& p : e.phases) {
     row(p.memory.name, p.memory.peak.total, p.memory.end.total, p.cost, p.least);
-    total.calls += p.cost.calls;
-    total.flops.contraction += p.cost.flops.contraction;
-    total.flops.other += p.cost.flops.other;
-    total.bytes += p.cost.bytes;
-    least.seconds += p.least.seconds;
-    least.compute_seconds += p.least.compute_seconds;
-    least.memory_seconds += p.least.memory_seconds;
+    total.add(p.cost);
+    least.add(p.least);
     peak = std::max(peak, p.memory.peak.total);
   }
   row("a step", peak, e.phases.back().memory.end.total, total, least);
@@ -168,6 +173,54 @@ void print_memory(std::FILE* out, const Estimate& e) {
   fmt::print(out, "{}", table.print());
 }
 
+// Forward and backward by module, to the depth that was asked for.
+void print_modules(std::FILE* out, const Estimate& e, int64_t depth) {
+  Table table({{"module"},
+               {"type"},
+               {"parameters", Align::Right},
+               {"forward", Align::Right},
+               {"backward", Align::Right},
+               {"other FLOPs", Align::Right},
+               {"bytes moved", Align::Right},
+               {"least time", Align::Right},
+               {"share", Align::Right},
+               {"bound by"}});
+  for (const LayerCost& l : e.modules) {
+    if (static_cast<int64_t>(l.depth) > depth) continue;
+    table.add({std::string(2 * l.depth, ' ') +
+                   (l.path.empty() ? "(model)" : l.path.substr(l.path.rfind('.') + 1)),
+               l.type, group_digits(l.parameters), format_count(l.cost.flops.contraction, "FLOP"),
+               format_count(l.backward.flops.contraction, "FLOP"),
+               format_count(l.cost.flops.other + l.backward.flops.other, "FLOP"),
+               format_bytes(l.cost.bytes + l.backward.bytes), time_text(l.least.seconds),
+               fmt::format("{:.1f} %", 100 * l.least.seconds / e.modules[0].least.seconds),
+               l.least.seconds > 0 ? std::string(l.least.bottleneck()) : ""});
+  }
+  fmt::print(out,
+             "\n{}Backward work counts for the module whose forward caused it; what runs outside "
+             "every module, as the loss,\nis in the first row alone. The optimiser's step is not "
+             "in this table.\n",
+             table.print());
+}
+
+Json modules_json(const Estimate& e) {
+  const auto cost = [](const CostSum& c) {
+    return Json{{"contraction_flops", c.flops.contraction},
+                {"other_flops", c.flops.other},
+                {"bytes_moved", c.bytes}};
+  };
+  Json rows = Json::array();
+  for (const LayerCost& l : e.modules)
+    rows.push_back({{"path", l.path},
+                    {"type", l.type},
+                    {"parameters", l.parameters},
+                    {"forward", cost(l.cost)},
+                    {"backward", cost(l.backward)},
+                    {"least_seconds", l.least.seconds},
+                    {"bound_by", l.least.bottleneck()}});
+  return rows;
+}
+
 Json to_json(const Estimate& e, const Options& o) {
   Json phases = Json::array();
   for (const PhaseCost& p : e.phases) {
@@ -187,15 +240,17 @@ Json to_json(const Estimate& e, const Options& o) {
                       {"least_seconds", p.least.seconds},
                       {"bound_by", p.least.bottleneck()}});
   }
-  return {{"model", e.name},
-          {"parameters", e.parameters},
-          {"dtype", o.dtype},
-          {"input", e.input},
-          {"optimizer", o.optimizer},
-          {"machine",
-           {{"flops_per_second", e.machine.flops_per_second},
-            {"bytes_per_second", e.machine.bytes_per_second}}},
-          {"phases", phases}};
+  Json out = {{"model", e.name},
+              {"parameters", e.parameters},
+              {"dtype", o.dtype},
+              {"input", e.input},
+              {"optimizer", o.optimizer},
+              {"machine",
+               {{"flops_per_second", e.machine.flops_per_second},
+                {"bytes_per_second", e.machine.bytes_per_second}}},
+              {"phases", phases}};
+  if (!e.modules.empty()) out["modules"] = modules_json(e);
+  return out;
 }
 
 int run_estimate(const Args& args) {
@@ -218,6 +273,9 @@ int run_estimate(const Args& args) {
   line.add_option("--dtype", o.dtype, "float32, float64, float16 or bfloat16")
       ->type_name("NAME")
       ->capture_default_str();
+  line.add_option("--modules", o.modules,
+                  "Forward and backward by module too, this many levels of them (0: the model)")
+      ->type_name("DEPTH");
   line.add_json(o.json);
   line.read();
   if (o.batch < 1) throw UsageError("--batch: expected a positive number");
@@ -239,6 +297,7 @@ int run_estimate(const Args& args) {
   print_phases(args.out, e);
   fmt::print(args.out, "\n");
   print_memory(args.out, e);
+  if (o.modules >= 0) print_modules(args.out, e, o.modules);
   fmt::print(
       args.out,
       "\nNothing was allocated or run. Contractions are counted as torch.utils.flop_counter "
@@ -261,6 +320,7 @@ const Command kEstimate{
         "pellucid estimate gpt2 --batch 16 --optimizer adamw\n"
         "pellucid estimate gpt3-175b --dtype bfloat16 --machine 300TFLOP/s,2TB/s\n"
         "pellucid estimate resnet18 --batch 64 --optimizer sgd --json\n"
+        "pellucid estimate gpt2 --modules 2\n"
         "pellucid estimate 'Sequential(Linear(784,128), ReLU(), Linear(128,10))' --batch 64",
     .run = run_estimate};
 

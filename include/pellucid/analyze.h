@@ -104,18 +104,21 @@ PELLUCID_API Latency measure_latency_of(const std::function<void()>& work, int64
                                         int64_t iterations = 100);
 
 /// Sums of estimated calls.
-struct CostSum {
+struct PELLUCID_API CostSum {
   int64_t calls = 0;
   FlopSplit flops;
   double bytes = 0;
   void add(const EstimatedCall& call);
+  void add(const CostSum& other);
 };
 PELLUCID_API CostSum sum_costs(std::span<const EstimatedCall> calls);
 /// The least time that calls take one after another, each bound by arithmetic or by memory.
-struct LeastTime {
+struct PELLUCID_API LeastTime {
   double seconds = 0;
   double compute_seconds = 0;  ///< of calls that arithmetic binds
   double memory_seconds = 0;   ///< of calls that memory binds
+  void add(const EstimatedCall& call, const MachineRates& machine);
+  void add(const LeastTime& other);
   std::string_view bottleneck() const {
     return compute_seconds >= memory_seconds ? "compute" : "memory";
   }
@@ -123,18 +126,27 @@ struct LeastTime {
 PELLUCID_API LeastTime least_time(std::span<const EstimatedCall> calls,
                                   const MachineRates& machine);
 
-/// A module's share of a forward run; a parent's figures contain its children's.
+/// A module's share of a run; a parent's figures contain its children's, and the model's own row
+/// what ran outside every module.
 struct LayerCost {
   std::string path, type;  ///< "" is the model itself
   size_t depth = 0;
   int64_t parameters = 0;  ///< a tensor that several modules share counts for the first alone
   std::vector<int64_t> output_sizes;
-  CostSum cost;
+  CostSum cost;           ///< forward
+  CostSum backward;       ///< of the calls that the module's forward caused in backward
+  LeastTime least;        ///< of both; 0 where no machine is given
   double forward_ms = 0;  ///< median; 0 where it was not asked for
 };
-/// The rows of a model's table, parents first. `iterations` runs are timed, 0 for none.
+/// The rows of a model's table, parents first; `backward` is of the output's sum. `iterations`
+/// forward runs are timed, 0 for none.
 PELLUCID_API std::vector<LayerCost> layer_costs(const AnalyzedModel& model, const Tensor& input,
                                                 int64_t iterations = 0);
+/// The same from calls that an estimate counted, by the places of its two phases.
+PELLUCID_API std::vector<LayerCost> layer_costs(const nn::Module& model,
+                                                std::span<const EstimatedCall> calls,
+                                                size_t forward_phase, size_t backward_phase,
+                                                const MachineRates& machine = {});
 
 /// How many numbers the model learns; a tensor with several names counts once.
 PELLUCID_API int64_t count_parameters(const AnalyzedModel& model);

@@ -50,8 +50,10 @@ PELLUCID_API FlopSplit split_flops(const Call& call);
 /// One call of an op that was costed.
 struct EstimatedCall {
   const OpDef* op = nullptr;
-  const nn::Module* module = nullptr;  ///< the innermost whose forward ran, or null
-  size_t phase = 0;                    ///< its place in phases()
+  /// The innermost module whose forward ran, in backward the one whose forward left the node;
+  /// null outside modules.
+  const nn::Module* module = nullptr;
+  size_t phase = 0;  ///< its place in phases()
   FlopSplit flops;
   double bytes = 0;
   double elements = 0;  ///< of its first output

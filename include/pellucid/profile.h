@@ -94,6 +94,7 @@ struct Event {
   int32_t step = -1;     ///< how many Step events were begun before, minus one
   int64_t self = 0;      ///< end - begin without what its children took
   int64_t allocated = 0, freed = 0;  ///< bytes, by this event alone without its children
+  uint32_t inputs = 0;  ///< of an op: the same for calls that read the same values; 0: not known
   Phase phase = Phase::Forward;
   bool threw = false;  ///< left by an exception
   bool open = false;   ///< not finished when the recording ended (a crash, a kill)
@@ -108,6 +109,21 @@ struct Allocation {
   int32_t thread = 0;
   MemoryCategory category = MemoryCategory::Other;
 };
+
+/// A moment in which a thread did not get on because of the system.
+struct Stall {
+  enum class Kind : uint8_t {
+    PageFault,  ///< a page of memory was not there yet
+    Waiting,    ///< the thread gave up its core until something happens
+    Preempted,  ///< its core was given to somebody else
+  };
+  Kind kind = Kind::PageFault;
+  int64_t begin = 0;
+  int64_t duration = 0;  ///< 0 where the end was not seen
+  int32_t thread = 0;
+  int32_t event = -1;  ///< the innermost event then; for a thread of the pool that of its caller
+};
+PELLUCID_API std::string_view name_of(Stall::Kind kind);
 
 /// One frame of a call stack; a stack is named by its innermost frame.
 struct Frame {
@@ -146,6 +162,8 @@ struct RunInfo {
   double sample_rate = 0;         ///< per second, for samples
   int64_t peak_memory = 0;        ///< of the allocator, in bytes; 0 where unknown
   int64_t memory_at_start = 0;    ///< bytes that were alive when the recording began
+  std::string stalls_missing;     ///< not empty: why page faults and switches were not recorded
+  int64_t stalls_lost = 0;        ///< records of them that found no room
 };
 
 /// How often something was called, for the mode that counts.
@@ -168,6 +186,7 @@ struct PELLUCID_API Profile {
   std::vector<Sample> samples;
   std::vector<CallCount> counts;
   std::vector<Counter> counters;
+  std::vector<Stall> stalls;  ///< of threads that called ops or worked for them, sorted by begin
 
   /// Reads a profile; throws IoError for a file that is missing, damaged, foreign or of a newer
   /// version, and says which.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +75,7 @@ PELLUCID_API const std::vector<ReportName>& export_formats();
 /// Writes the profile for another program to read.
 PELLUCID_API void export_profile(const Profile& p, std::string_view format, std::ostream& out);
 
-/// How two recordings of the same program are compared.
+/// How recordings of the same program are compared.
 struct DiffOptions {
   std::string by = "op";     ///< "op", "line", "module" or "memory"
   double threshold = 0.05;   ///< how much slower or larger is a regression
@@ -94,10 +95,18 @@ struct DiffRow {
 };
 struct Diff {
   std::string what;           ///< "median seconds per optimiser step"
+  std::string scatter;        ///< which scatter the intervals know: "within one run of each"
+  bool between_runs = false;  ///< whether that is the scatter of several runs
   std::vector<DiffRow> rows;  ///< the total first, then by the size of the difference
   bool regression = false;
 };
+/// The scatter inside two runs says nothing about the next run: a row that is surely different
+/// between these two may differ as much between two runs of the same program.
 PELLUCID_API Diff diff(const Profile& first, const Profile& second,
+                       const DiffOptions& options = {});
+/// Several runs a side: the intervals come from the scatter between the runs. One side may be a
+/// single run; the other's scatter is then taken for it.
+PELLUCID_API Diff diff(std::span<const Profile> first, std::span<const Profile> second,
                        const DiffOptions& options = {});
 PELLUCID_API std::string_view name_of(DiffRow::Verdict verdict);
 

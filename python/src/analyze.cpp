@@ -1,11 +1,13 @@
 // Model analysis of anything that Python can call: the function and its parameters are handed to
-// the library's own analysis (pellucid/analyze.h); results come back as JSON.
+// the library's own analysis (pellucid/analyze.h); results come back as JSON. And the comparison of
+// recordings.
 #include "pellucid/analyze.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "caster.h"
+#include "pellucid/profile_report.h"
 #include "pellucid/why_alive.h"
 #include "register.h"
 
@@ -22,6 +24,36 @@ AnalyzedModel model_of(const nb::object& f, const std::vector<Tensor>& parameter
 
 LossFunction loss_of(const nb::object& loss) {
   return loss.is_none() ? LossFunction() : LossFunction(function_of(loss));
+}
+
+nb::dict compare_runs(const std::vector<profile::Profile>& first,
+                      const std::vector<profile::Profile>& second, const std::string& by,
+                      double threshold) {
+  const profile::Diff d = profile::diff(first, second, {.by = by, .threshold = threshold});
+  nb::list rows;
+  for (const profile::DiffRow& r : d.rows) {
+    nb::dict row;
+    row["name"] = r.name;
+    row["first"] = r.first;
+    row["second"] = r.second;
+    row["change"] = r.change;
+    if (r.has_interval)
+      row["interval"] = nb::make_tuple(r.low, r.high);
+    else
+      row["interval"] = nb::none();
+    row["first_calls"] = r.first_calls;
+    row["second_calls"] = r.second_calls;
+    row["verdict"] = std::string(name_of(r.verdict));
+    row["regression"] = r.regression;
+    rows.append(row);
+  }
+  nb::dict out;
+  out["what"] = d.what;
+  out["scatter"] = d.scatter;
+  out["between_runs"] = d.between_runs;
+  out["regression"] = d.regression;
+  out["rows"] = rows;
+  return out;
 }
 
 }  // namespace
@@ -50,6 +82,7 @@ void register_analyze(nb::module_& m) {
         return profile_backward_pass(model_of(f, p), x, loss_of(loss)).json();
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  m.def("_diff", &compare_runs);
   m.def("_why_alive",
         [](const Tensor& t, const std::vector<std::pair<std::string, Tensor>>& variables) {
           return why_alive(t, variables).to_string();

@@ -31,4 +31,7 @@ NB_MODULE(_C, m) {
   register_tools(m);
   register_profiler(m);
   register_analyze(m);
+  register_anatomy(m);
+  register_estimate(m);
+  register_graph_profilers(m);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "out_argument.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -42,6 +43,21 @@ std::vector<std::string> result_names(const OpInfo& info) {
   return names;
 }
 
+/// Results one below the other, as PyTorch prints them.
+PyObject* result_repr(PyObject* self) {
+  std::string text = std::string(Py_TYPE(self)->tp_name) + "(\n";
+  const Py_ssize_t count = PyTuple_GET_SIZE(self);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* value = PyObject_Repr(PyTuple_GET_ITEM(self, i));
+    if (!value) return nullptr;
+    const char* utf8 = PyUnicode_AsUTF8(value);
+    text += std::string(Py_TYPE(self)->tp_members[i].name) + "=" + (utf8 ? utf8 : "");
+    text += i + 1 < count ? ",\n" : ")";
+    Py_DECREF(value);
+  }
+  return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+}
+
 PyTypeObject* named_tuple(const OpInfo& info) {
   const std::vector<std::string> names = result_names(info);
   if (names.size() != info.visible_outputs) return nullptr;
@@ -51,7 +67,9 @@ PyTypeObject* named_tuple(const OpInfo& info) {
   fields.push_back({nullptr, nullptr});
   const auto& full = *new std::string("torch.return_types." + info.name);
   PyStructSequence_Desc desc{full.c_str(), nullptr, fields.data(), static_cast<int>(names.size())};
-  return PyStructSequence_NewType(&desc);
+  PyTypeObject* type = PyStructSequence_NewType(&desc);
+  if (type) type->tp_repr = result_repr;
+  return type;
 }
 
 PyObject* wrap_list(Tensors results) {
@@ -186,6 +204,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyO
         return run(f, overload, target, b);
       }
     }
+    if (!receiver && has_out(names)) return call_with_out(self, args, count, names);
     return fail(f, receiver, args, count, names);
   });
 }

@@ -140,7 +140,7 @@ void begin(int kind, const std::string& name) {
   if (!profile::recording()) return;
   t_scopes.push_back(0);
   const auto k = static_cast<EventKind>(kind);
-  profile::begin_scope(token(), k, profile::scope_signature(k, name), profile::current_site());
+  profile::begin_scope(token(), k, profile::scope_signature(k, name));
 }
 
 void begin_module(uint64_t id, const std::string& type, const std::string& name, int64_t parameters,
@@ -156,7 +156,7 @@ void begin_module(uint64_t id, const std::string& type, const std::string& name,
         hash, parent,
         fmt::format(R"("name":{},"type":{},"parameters":{},"bytes":{})", profile::json_text(name),
                     profile::json_text(type), parameters, bytes));
-  profile::begin_scope(token(), EventKind::Module, number, profile::current_site());
+  profile::begin_scope(token(), EventKind::Module, number);
 }
 
 void end(bool threw) {

@@ -10,5 +10,8 @@ void register_function(nanobind::module_& m);
 void register_tools(nanobind::module_& m);
 void register_profiler(nanobind::module_& m);
 void register_analyze(nanobind::module_& m);
+void register_anatomy(nanobind::module_& m);
+void register_estimate(nanobind::module_& m);
+void register_graph_profilers(nanobind::module_& m);
 
 }  // namespace pellucid::python

@@ -10,12 +10,27 @@
 
 namespace pellucid {
 
-void CostSum::add(const EstimatedCall& c) {
-  ++calls;
-  flops.contraction += c.flops.contraction;
-  flops.other += c.flops.other;
-  flops.total += c.flops.total;
-  bytes += c.bytes;
+void CostSum::add(const EstimatedCall& c) { add(CostSum{1, c.flops, c.bytes}); }
+
+void CostSum::add(const CostSum& other) {
+  calls += other.calls;
+  flops.contraction += other.flops.contraction;
+  flops.other += other.flops.other;
+  flops.total += other.flops.total;
+  bytes += other.bytes;
+}
+
+void LeastTime::add(const EstimatedCall& c, const MachineRates& machine) {
+  const double compute = c.flops.total / machine.flops_per_second;
+  const double memory = c.bytes / machine.bytes_per_second;
+  seconds += std::max(compute, memory);
+  (compute >= memory ? compute_seconds : memory_seconds) += std::max(compute, memory);
+}
+
+void LeastTime::add(const LeastTime& other) {
+  seconds += other.seconds;
+  compute_seconds += other.compute_seconds;
+  memory_seconds += other.memory_seconds;
 }
 
 CostSum sum_costs(std::span<const EstimatedCall> calls) {
@@ -29,12 +44,7 @@ LeastTime least_time(std::span<const EstimatedCall> calls, const MachineRates& m
                  "least_time: a machine's rates must be positive, found {} FLOP/s and {} B/s.",
                  machine.flops_per_second, machine.bytes_per_second);
   LeastTime out;
-  for (const EstimatedCall& c : calls) {
-    const double compute = c.flops.total / machine.flops_per_second;
-    const double memory = c.bytes / machine.bytes_per_second;
-    out.seconds += std::max(compute, memory);
-    (compute >= memory ? out.compute_seconds : out.memory_seconds) += std::max(compute, memory);
-  }
+  for (const EstimatedCall& c : calls) out.add(c, machine);
   return out;
 }
 
@@ -114,37 +124,58 @@ std::vector<LayerCost> empty_rows(const nn::Module& model) {
 
 }  // namespace
 
+std::vector<LayerCost> layer_costs(const nn::Module& model, std::span<const EstimatedCall> calls,
+                                   size_t forward_phase, size_t backward_phase,
+                                   const MachineRates& machine) {
+  struct Own {
+    CostSum forward, backward;
+    LeastTime least;
+  };
+  std::unordered_map<const nn::Module*, std::string> paths;
+  for (const auto& m : model.named_modules()) paths[m.value().get()] = m.key();
+  std::unordered_map<std::string, Own> own;
+  for (const EstimatedCall& c : calls) {
+    if (c.phase != forward_phase && c.phase != backward_phase) continue;
+    const auto path = paths.find(c.module);
+    Own& o = own[path == paths.end() ? "" : path->second];
+    (c.phase == forward_phase ? o.forward : o.backward).add(c);
+    if (machine.flops_per_second > 0 && machine.bytes_per_second > 0) o.least.add(c, machine);
+  }
+  std::vector<LayerCost> rows = empty_rows(model);
+  for (LayerCost& row : rows)
+    for (const auto& [path, cost] : own)
+      if (is_below(path, row.path)) {
+        row.cost.add(cost.forward);
+        row.backward.add(cost.backward);
+        row.least.add(cost.least);
+      }
+  return rows;
+}
+
 std::vector<LayerCost> layer_costs(const AnalyzedModel& model, const Tensor& input,
                                    int64_t iterations) {
   PELLUCID_CHECK(model.module() != nullptr, TypeError,
                  "layer_costs: a module is needed, but a plain function was given.");
-  const NoGradGuard off;
-  std::vector<LayerCost> rows = empty_rows(*model.module());
-  std::unordered_map<const nn::Module*, std::string> paths;
-  for (const auto& m : model.module()->named_modules()) paths[m.value().get()] = m.key();
-  std::unordered_map<std::string, CostSum> own;
   Watch watch(*model.module());
+  std::vector<LayerCost> rows;
   {
-    const EstimateGuard guard;
-    model(input);
-    for (const EstimatedCall& c : guard.calls())
-      own[paths.contains(c.module) ? paths[c.module] : ""].add(c);
+    const autograd::AutoGradMode on(true);
+    EstimateGuard guard;
+    const Tensor output = model(input);
+    guard.phase("backward");
+    std::vector<Tensor> learned = model.parameters();
+    std::erase_if(learned, [](const Tensor& p) { return !p.requires_grad(); });
+    if (!learned.empty() && output.requires_grad())
+      autograd::grad({output.sum()}, learned, {}, std::nullopt, false, true);
+    rows = layer_costs(*model.module(), guard.calls(), 0, 1);
   }
   watch.end_run();
   watch.times.clear();
+  const NoGradGuard off;
   for (int64_t i = 0; i < iterations; ++i) {
     model(input);
     watch.end_run();
   }
-  for (LayerCost& row : rows)
-    for (const auto& [path, cost] : own)
-      if (is_below(path, row.path)) {
-        row.cost.calls += cost.calls;
-        row.cost.flops.contraction += cost.flops.contraction;
-        row.cost.flops.other += cost.flops.other;
-        row.cost.flops.total += cost.flops.total;
-        row.cost.bytes += cost.bytes;
-      }
   size_t i = 0;
   for (const auto& m : model.module()->named_modules()) {
     rows[i].output_sizes = watch.sizes[m.value().get()];

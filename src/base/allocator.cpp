@@ -11,6 +11,7 @@
 
 namespace pellucid {
 
+using detail::Attention;
 using detail::CentralHeap;
 using detail::Counters;
 using detail::FreeBlock;
@@ -114,8 +115,9 @@ void run_hook(void* p, size_t bytes, MemoryCategory category, bool is_free) noex
 
 void update_attention() noexcept {
   const CentralHeap& heap = CentralHeap::get();
-  g_attention.store(heap.bypassed() || heap.poisons() || g_hook.load() != nullptr ||
-                    g_failure_countdown.load() > 0);
+  const bool slow = heap.bypassed() || heap.poisons() || g_failure_countdown.load() > 0;
+  const bool watched = g_hook.load() != nullptr;
+  g_attention.store(slow ? Attention::Slow : (watched ? Attention::Watched : Attention::None));
 }
 
 void maybe_fail(size_t bytes) {
@@ -124,6 +126,34 @@ void maybe_fail(size_t bytes) {
   update_attention();
   detail::raise<OutOfMemoryError>(
       "allocate: the allocation of {} bytes was made to fail by set_allocation_failure.", bytes);
+}
+
+// The fast path: a small block of this thread's cache. Null where it has none.
+inline void* take_cached(size_t bytes, MemoryCategory category) noexcept {
+  ThreadCache* cache = t_cache;
+  if (bytes > kSmallMost || cache == nullptr) [[unlikely]]
+    return nullptr;
+  ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
+  if (bin.head == nullptr) [[unlikely]]
+    return nullptr;
+  count_allocation(*cache, bytes, category);
+  return pop(bin);
+}
+
+inline bool can_put_cached(size_t bytes) noexcept {
+  const ThreadCache* cache = t_cache;
+  if (bytes > kSmallMost || cache == nullptr) [[unlikely]]
+    return false;
+  const ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
+  return bin.count < bin.most;
+}
+
+inline bool put_cached(void* p, size_t bytes, MemoryCategory category) noexcept {
+  if (!can_put_cached(bytes)) [[unlikely]]
+    return false;
+  count_free(*t_cache, bytes, category);
+  push(t_cache->bins[static_cast<size_t>(detail::small_class(bytes))], p);
+  return true;
 }
 
 [[gnu::noinline]] void* allocate_slowly(size_t bytes, MemoryCategory category) {
@@ -175,13 +205,14 @@ void maybe_fail(size_t bytes) {
 }  // namespace
 
 void* allocate(size_t bytes, MemoryCategory category) {
-  ThreadCache* cache = t_cache;
-  if (bytes <= kSmallMost && cache != nullptr && !g_attention.load(std::memory_order_relaxed))
-      [[likely]] {
-    ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
-    if (bin.head != nullptr) [[likely]] {
-      count_allocation(*cache, bytes, category);
-      return pop(bin);
+  const Attention attention = g_attention.load(std::memory_order_relaxed);
+  if (attention == Attention::None) [[likely]] {
+    if (void* p = take_cached(bytes, category)) [[likely]]
+      return p;
+  } else if (attention == Attention::Watched) {
+    if (void* p = take_cached(bytes, category)) {
+      run_hook(p, bytes, category, false);
+      return p;
     }
   }
   return allocate_slowly(bytes, category);
@@ -189,15 +220,14 @@ void* allocate(size_t bytes, MemoryCategory category) {
 
 void deallocate(void* p, size_t bytes, MemoryCategory category) noexcept {
   if (p == nullptr) return;
-  ThreadCache* cache = t_cache;
-  if (bytes <= kSmallMost && cache != nullptr && !g_attention.load(std::memory_order_relaxed))
-      [[likely]] {
-    ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(detail::small_class(bytes))];
-    if (bin.count < bin.most) [[likely]] {
-      count_free(*cache, bytes, category);
-      push(bin, p);
+  const Attention attention = g_attention.load(std::memory_order_relaxed);
+  if (attention == Attention::None) [[likely]] {
+    if (put_cached(p, bytes, category)) [[likely]]
       return;
-    }
+  } else if (attention == Attention::Watched && can_put_cached(bytes)) {
+    run_hook(p, bytes, category, true);
+    put_cached(p, bytes, category);
+    return;
   }
   deallocate_slowly(p, bytes, category);
 }

@@ -13,7 +13,7 @@ namespace {
 
 struct Range {
   uintptr_t begin = 0, end = 0;
-  bool contains(uintptr_t a) const { return a >= begin && a < end; }
+  bool contains(uintptr_t a) const { return a - begin < end - begin; }
 };
 
 // The executable segment that holds this very function.
@@ -59,9 +59,8 @@ caller_outside_library() {
       return frame->return_address;
     const Frame* next = frame->previous;
     // Frames of a stack lie above each other; anything else is not a frame of ours.
-    if (next <= frame ||
-        reinterpret_cast<uintptr_t>(next) - reinterpret_cast<uintptr_t>(frame) > (1u << 22))
-      return nullptr;
+    const auto step = reinterpret_cast<uintptr_t>(next) - reinterpret_cast<uintptr_t>(frame);
+    if (step - 1 >= uintptr_t{1} << 22) return nullptr;
     frame = next;
   }
   return nullptr;

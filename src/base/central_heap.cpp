@@ -17,7 +17,7 @@ namespace pellucid::detail {
 
 constinit std::atomic<int64_t> g_published{0};
 constinit std::atomic<int64_t> g_peak{0};
-constinit std::atomic<bool> g_attention{false};
+constinit std::atomic<Attention> g_attention{Attention::None};
 
 namespace {
 
@@ -53,7 +53,7 @@ CentralHeap::CentralHeap() {
   machine_memory_ = cpu_info().total_memory;
   poisons_ = kAddressSanitizer && env_bool("PELLUCID_ASAN_ARENAS", false);
   bypassed_ = env_bool("PELLUCID_NO_CACHE", false) || (kAddressSanitizer && !poisons_);
-  if (bypassed_ || poisons_) g_attention.store(true);
+  if (bypassed_ || poisons_) g_attention.store(Attention::Slow);
   // A child must not find the mutex held by a thread that it does not have.
   pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
                  [] { get().mutex_.unlock(); });

@@ -85,8 +85,10 @@ struct ThreadCache {
 extern constinit std::atomic<int64_t> g_published;
 /// The peak so far. It is compared before each decrease only: a maximum lies just before one.
 extern constinit std::atomic<int64_t> g_peak;
-/// Set when the fast path must not be taken: a hook, a failure to inject, or no arenas.
-extern constinit std::atomic<bool> g_attention;
+/// Whether the fast path may be taken: always, if the hook is told, or not (a failure to inject, or
+/// no arenas).
+enum class Attention : uint8_t { None, Watched, Slow };
+extern constinit std::atomic<Attention> g_attention;
 
 class CentralHeap {
  public:

@@ -58,6 +58,7 @@ constinit thread_local int t_serial_depth = 0;
 void after_fork_in_child() {
   g_forked.store(true, std::memory_order_relaxed);
   g_team_taken.store(false, std::memory_order_relaxed);
+  g_threads.store(1, std::memory_order_relaxed);
   omp_set_num_threads(1);  // for libraries that open regions themselves
 }
 
@@ -108,7 +109,8 @@ void set_num_threads(int threads) {
   PELLUCID_CHECK(threads >= 1, ValueError,
                  "set_num_threads: threads must be at least 1, but is {}.", threads);
   get_num_threads();  // registers the fork handler
-  g_threads.store(threads, std::memory_order_relaxed);
+  if (!g_forked.load(std::memory_order_relaxed))
+    g_threads.store(threads, std::memory_order_relaxed);
 }
 
 bool in_parallel_region() noexcept { return t_in_region; }

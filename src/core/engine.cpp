@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/estimate.h"
 #include "core/tape.h"
 #include "core/vjp_tools.h"
 #include "pellucid/ops.h"
@@ -23,7 +24,10 @@ constinit thread_local std::vector<Node*>* dying = nullptr;
 constinit thread_local GraphTask* current_task = nullptr;
 }  // namespace
 
-Node::Node() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed)) {}
+Node::Node() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed)) {
+  if (detail::estimating()) [[unlikely]]
+    estimate::note_node(sequence_);
+}
 Node::~Node() = default;
 
 void Node::destroy(Node* n) noexcept {
@@ -336,8 +340,7 @@ class NodeScope {
     const uint32_t what =
         node.op() ? profile::scope_signature(EventKind::Backward, node.op()->info->node_name)
                   : profile::scope_signature(EventKind::Backward, node.name());
-    profile::begin_scope(this, EventKind::Backward, what, profile::current_site(),
-                         node.sequence_nr());
+    profile::begin_scope(this, EventKind::Backward, what, node.sequence_nr());
   }
   bool begun_ = false;
   int exceptions_ = 0;
@@ -345,6 +348,7 @@ class NodeScope {
 
 void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
   const NodeScope scope(*node);
+  const estimate::NodeScope charged(node->sequence_);
   if (const Node::Extras* e = node->extras_if()) {
     for (const auto& [output, hooks] : e->tensor_hooks)
       for (const auto& [id, hook] : hooks)

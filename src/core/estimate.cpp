@@ -2,6 +2,7 @@
 #include "core/estimate.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "core/registry.h"
 #include "pellucid/nn/module.h"
@@ -14,6 +15,9 @@ struct EstimateGuard::State {
   std::shared_ptr<detail::MemoryLedger> ledger = std::make_shared<detail::MemoryLedger>();
   std::shared_ptr<detail::MemoryLedger> outer_ledger;
   State* outer = nullptr;
+  // Of tape nodes: the module whose forward made them. Nodes from outside modules are not here.
+  std::unordered_map<uint64_t, const nn::Module*> module_of_node;
+  const nn::Module* charged = nullptr;  // of the node whose backward runs
 
   void close_phase() {
     phases.back().end = ledger->now();
@@ -115,12 +119,30 @@ bool count(const Call& c) {
                    c.name());
   const double bytes = c.op().cost ? c.op().cost(c).bytes : 0;
   const bool has_output = c.output_count() > 0 && c.out().defined();
-  current->calls.push_back({&c.op(), nn::current_module(), current->phases.size() - 1,
+  const nn::Module* module = nn::current_module();
+  current->calls.push_back({&c.op(), module ? module : current->charged, current->phases.size() - 1,
                             split_flops(c), bytes, has_output ? numel_of(c.out()) : 0});
   // A number that existed before the guard keeps its value: a count of batches, say.
   for (size_t k = 0; k < c.output_count(); ++k)
     if (c.out(k).defined() && !detail::is_counted(*c.out(k).impl().storage)) return false;
   return about_numbers(c);
+}
+
+void note_node(uint64_t number) {
+  const nn::Module* module = nn::current_module();
+  if (!module) module = current->charged;  // a node of backward itself, for a second derivative
+  if (module) current->module_of_node.emplace(number, module);
+}
+
+void NodeScope::begin(uint64_t number) {
+  const auto found = current->module_of_node.find(number);
+  const nn::Module* module = found == current->module_of_node.end() ? nullptr : found->second;
+  outer_ = std::exchange(current->charged, module);
+  begun_ = true;
+}
+
+void NodeScope::end() {
+  if (current) current->charged = outer_;
 }
 
 }  // namespace estimate

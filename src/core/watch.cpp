@@ -1,5 +1,7 @@
 #include "core/watch.h"
 
+#include <bit>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/registry.h"
@@ -11,36 +13,84 @@ namespace {
 using Json = nlohmann::json;
 using profile::mix;
 
-// All that makes a call cost or mean something else: the op, sizes and dtypes, attributes.
-uint64_t hash_of(const Call& c) noexcept {
+// All that makes a call cost or mean something else: the op, sizes and dtypes, attributes. This is
+// done for every call, so it is written for few instructions. `elements` are those of all inputs.
+uint64_t hash_of(const Call& c, int64_t& elements) noexcept {
   uint64_t h = mix(0xca11, c.op().info->id);
   for (const Tensor* t : c.inputs()) {
-    if (!t->defined()) {
+    if (!t->defined()) [[unlikely]] {
       h = mix(h, ~uint64_t{0});
       continue;
     }
     const detail::TensorImpl& impl = t->impl();
-    h = mix(h, static_cast<uint64_t>(impl.dtype) << 8 | impl.sizes.size());
-    for (const int64_t size : impl.sizes) h = mix(h, static_cast<uint64_t>(size));
+    elements += impl.numel;
+    const auto* sizes = reinterpret_cast<const uint64_t*>(impl.sizes.data());
+    const size_t rank = impl.sizes.size();
+    const uint64_t kind = static_cast<uint64_t>(impl.dtype) << 56 | rank << 48;
+    if (rank == 2) {
+      h = mix(h, kind ^ sizes[0], sizes[1]);
+    } else if (rank == 1) {
+      h = mix(h, kind ^ sizes[0]);
+    } else {
+      h = mix(h, kind);
+      for (size_t i = 0; i < rank; ++i) h = mix(h, sizes[i]);
+    }
   }
   for (const Attr& a : c.attrs()) {
-    h = mix(h, static_cast<uint64_t>(a.kind()));
+    const auto kind = static_cast<uint64_t>(a.kind());
     switch (a.kind()) {
       case Attr::Kind::Ints:
+        h = mix(h, kind, a.ints().size());
         for (const int64_t v : a.ints()) h = mix(h, static_cast<uint64_t>(v));
         break;
       case Attr::Kind::Text:
+        h = mix(h, kind, a.text().size());
         for (const char ch : a.text()) h = mix(h, static_cast<uint64_t>(ch));
         break;
       case Attr::Kind::None:
       case Attr::Kind::Float:   // numbers do not change what a call costs, and a learning rate
       case Attr::Kind::Scalar:  // that falls must not make every step another call
+        h = mix(h, kind);
         break;
       default:
-        h = mix(h, static_cast<uint64_t>(a.integer()));
+        h = mix(h, kind, static_cast<uint64_t>(a.integer()));
     }
   }
   return h;
+}
+
+// Calls with fewer elements are not looked at: to find repeated work, it must be some.
+constexpr int64_t kLeastIdentified = 8192;
+
+// Tells the values that a call reads from others: the blocks, their versions, the views of them,
+// and the numbers among the attributes. 0 where that cannot be known: memory that is not the
+// allocator's, or that the program may write without a word, or a call without tensors.
+[[gnu::noinline]] uint32_t inputs_of(const Call& c) noexcept {
+  if (!profile::detail::blocks_recorded.load(std::memory_order_relaxed)) return 0;
+  uint64_t h = 0x1d;
+  for (const Tensor* t : c.inputs()) {
+    if (!t->defined()) continue;
+    const detail::TensorImpl& impl = t->impl();
+    const detail::Storage* storage = impl.storage.get();
+    if (!storage) return 0;
+    if (impl.wrapped_number) {
+      uint64_t value = 0;
+      std::memcpy(&value, storage->data, static_cast<size_t>(element_size(impl.dtype)));
+      h = mix(h, value);
+      continue;
+    }
+    if (storage->pointer_given_out.load(std::memory_order_relaxed)) return 0;
+    uint64_t view = static_cast<uint64_t>(impl.offset);
+    for (const int64_t stride : impl.strides) view = view * 31 + static_cast<uint64_t>(stride);
+    h = mix(h, reinterpret_cast<uint64_t>(storage->data),
+            uint64_t{storage->version.load(std::memory_order_relaxed)} << 32 |
+                profile::detail::generation_of(storage->data).load(std::memory_order_relaxed));
+    h = mix(h, view);
+  }
+  for (const Attr& a : c.attrs())
+    if (a.kind() == Attr::Kind::Float || a.kind() == Attr::Kind::Scalar)
+      h = mix(h, std::bit_cast<uint64_t>(a.number()));
+  return static_cast<uint32_t>(h >> 32) | 1;
 }
 
 Json tensor_json(const Tensor& t) {
@@ -119,26 +169,31 @@ std::string describe_cost(const Call& c) {
 }  // namespace
 
 void Watch::begin(const Call& c) noexcept {
+  using profile::EventKind;
   try {
     info_of(c.op());
-    const auto kind = c.op().compose ? profile::EventKind::Composite : profile::EventKind::Op;
-    const uint64_t hash = hash_of(c);
-    signature_ = profile::find_signature(hash);
-    if (signature_ == 0) {
-      signature_ = profile::define_signature(hash, kind, describe_signature(c));
-      is_new_ = kind == profile::EventKind::Op;
-    }
-    profile::begin_scope(this, kind, signature_, profile::current_site());
+    const EventKind kind = c.op().compose ? EventKind::Composite : EventKind::Op;
+    int64_t elements = 0;
+    const uint64_t hash = hash_of(c, elements);
+    const uint32_t inputs = elements >= kLeastIdentified ? inputs_of(c) : 0;
+    if (!profile::begin_call(this, kind, hash, inputs)) [[unlikely]]
+      begin_new(c, kind, hash, inputs);
     begun_ = true;
   } catch (const std::exception&) {
     // A call that cannot be described is not recorded.
   }
 }
 
-void Watch::end(const Call& c, uint64_t node) noexcept {
-  profile::end_scope(this, node);
-  begun_ = false;
-  if (!is_new_) return;
+void Watch::begin_new(const Call& c, profile::EventKind kind, uint64_t hash, uint32_t inputs) {
+  signature_ = profile::find_signature(hash);
+  if (signature_ == 0) {
+    signature_ = profile::define_signature(hash, kind, describe_signature(c));
+    is_new_ = kind == profile::EventKind::Op;
+  }
+  profile::begin_new_call(this, kind, hash, inputs, signature_);
+}
+
+void Watch::tell_cost(const Call& c) noexcept {
   try {
     profile::define_cost(signature_, describe_cost(c));
   } catch (const std::exception&) {

@@ -15,8 +15,12 @@ class Watch {
   }
   /// The call is done: its cost is known, and the number of the node it left, 0 for none.
   void done(const Call& c, uint64_t node = 0) noexcept {
-    if (begun_) [[unlikely]]
-      end(c, node);
+    if (!begun_) [[likely]]
+      return;
+    profile::end_scope(this, node);
+    begun_ = false;
+    if (is_new_) [[unlikely]]
+      tell_cost(c);
   }
   ~Watch() {
     if (begun_) [[unlikely]]
@@ -26,7 +30,8 @@ class Watch {
 
  private:
   void begin(const Call& c) noexcept;
-  void end(const Call& c, uint64_t node) noexcept;
+  void begin_new(const Call& c, profile::EventKind kind, uint64_t hash, uint32_t inputs);
+  void tell_cost(const Call& c) noexcept;
   bool begun_ = false;
   bool is_new_ = false;  // its cost is not known yet
   uint32_t signature_ = 0;

@@ -17,6 +17,7 @@ struct ModuleHooks {
   List<ForwardHook> after;
   List<nn::BackwardHook> backward;
   uint64_t next_id = 1;
+  std::function<void()> release;  ///< lets the module forget the lists when they are empty
   template <class F> uint64_t add(List<F>& list, F hook) {
     list.emplace_back(next_id, std::move(hook));
     return next_id++;
@@ -28,6 +29,7 @@ struct ModuleHooks {
     drop(before);
     drop(after);
     drop(backward);
+    if (before.empty() && after.empty() && backward.empty() && release) release();
   }
 };
 
@@ -135,7 +137,15 @@ void HookedCall::finish(const std::vector<Tensor*>& outputs) {
 }  // namespace detail
 
 detail::ModuleHooks& Module::hooks() {
-  if (!hooks_) hooks_ = std::make_shared<detail::ModuleHooks>();
+  if (!hooks_) {
+    hooks_ = std::make_shared<detail::ModuleHooks>();
+    // A module whose hooks are all gone is called as one that never had any. A copy of the module
+    // shares the lists, and keeps them.
+    hooks_->release = [module = weak_from_this(), hooks = hooks_.get()] {
+      const auto owner = module.lock();
+      if (owner && owner->hooks_.get() == hooks) owner->hooks_.reset();
+    };
+  }
   return *hooks_;
 }
 

@@ -252,7 +252,7 @@ void begin_recorded(const ModuleScope& scope) noexcept {
   const Module& module = scope.module();
   const uint32_t parent = profile::innermost_module();
   uint64_t hash = profile::mix(0x30d, reinterpret_cast<uint64_t>(&module));
-  hash = profile::mix(profile::mix(hash, typeid(module).hash_code()), parent);
+  hash = profile::mix(hash, reinterpret_cast<uint64_t>(&typeid(module)), parent);
   uint32_t number = profile::find_module(hash);
   if (number == 0) {
     try {
@@ -268,7 +268,7 @@ void begin_recorded(const ModuleScope& scope) noexcept {
                       profile::json_text(module.name()), parameters, bytes));
     } catch (const std::exception&) { return; }
   }
-  profile::begin_scope(&scope, profile::EventKind::Module, number, profile::current_site());
+  profile::begin_scope(&scope, profile::EventKind::Module, number);
 }
 }  // namespace
 

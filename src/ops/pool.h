@@ -64,6 +64,7 @@ inline void make_pool_output(Call& c, IntArrayRef sizes, DType dtype, kernels::P
 
 /// The values of t in that layout, without gaps; 16-bit floats as float.
 inline Tensor in_layout(const Tensor& t, kernels::PoolLayout layout) {
+  const MemoryCategoryGuard category(MemoryCategory::Temporary);  // gone when the kernel is done
   const Tensor wide = widened(t);
   if (layout == kernels::PoolLayout::NCHW) return contiguous_values(wide);
   return in_channels_last_order(wide) ? wide : _channels_last(wide);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -69,7 +70,25 @@ std::vector<int32_t> keys_of(const Profile& p, GroupBy by, Numbering& number) {
   return keys;
 }
 
+// By signature: the event that began first, or -1.
+std::vector<int32_t> first_calls(const Profile& p) {
+  std::vector<int32_t> first(p.signatures.size(), -1);
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    int32_t& f = first[at(p.events[i].signature)];
+    if (f < 0 || p.events[i].begin < p.events[at(f)].begin) f = static_cast<int32_t>(i);
+  }
+  return first;
+}
+
 }  // namespace
+
+void Rate::add(const Event& e, const Signature& s, double least_time) {
+  ++calls;
+  time += static_cast<double>(e.self);
+  flops += s.flops;
+  bytes += s.bytes;
+  least += least_time;
+}
 
 Averages::Averages(const Profile& p, GroupBy by) {
   Numbering number;
@@ -81,6 +100,8 @@ Averages::Averages(const Profile& p, GroupBy by) {
   for (const Signature& s : p.signatures)
     ceilings.push_back(ceiling_of(p.machine, s.flops, s.bytes));
   rows.resize(at(number.size()));
+  const std::vector<int32_t> first = first_calls(p);
+  std::vector<Rate> later(p.signatures.size());
   for (size_t i = 0; i < p.events.size(); ++i) {
     const Event& e = p.events[i];
     Average& a = rows[at(group.key[i])];
@@ -104,7 +125,59 @@ Averages::Averages(const Profile& p, GroupBy by) {
     a.memory_time += ceiling.memory;
     ++a.op_calls;
     a.op_time += e.self;
+    const bool is_first = first[at(e.signature)] == static_cast<int32_t>(i);
+    (is_first ? a.first : a.warm).add(e, s, ceiling.least());
+    if (!is_first) later[at(e.signature)].add(e, s, 0);
   }
+  for (size_t s = 0; s < later.size(); ++s) {
+    if (later[s].calls == 0) continue;
+    const Event& e = p.events[at(first[s])];
+    rows[at(group.key[at(first[s])])].first_excess += std::max(
+        0.0, static_cast<double>(e.self) - later[s].time / static_cast<double>(later[s].calls));
+  }
+  for (const Stall& s : p.stalls) {
+    if (s.event < 0) continue;
+    const Event& e = p.events[at(s.event)];
+    if (p.signatures[at(e.signature)].kind != EventKind::Op) continue;
+    Average& a = rows[at(group.key[at(s.event)])];
+    const bool fault = s.kind == Stall::Kind::PageFault;
+    ++(fault ? a.faults : a.switches);
+    if (s.thread == e.thread)  // the time of others runs beside that of the op
+      (fault ? a.fault_time : a.off_core_time) += static_cast<double>(s.duration);
+  }
+}
+
+Cell ceiling_cell(const Average& a, bool known) {
+  if (!known) return no_cell();
+  Cell c = share_cell(a.rate().least, std::max(1.0, a.rate().time));
+  if (a.warm.calls == 0) c.text += '*';
+  return c;
+}
+
+std::string rate_note(const std::vector<Average>& rows) {
+  const bool cold = std::any_of(rows.begin(), rows.end(), [](const Average& a) {
+    return a.first.calls > 0 && a.warm.calls == 0;
+  });
+  return fmt::format(
+      "rates and % of ceiling: without the first call of each kind, which touches its memory for "
+      "the first time{}\n",
+      cold ? "; * first calls alone" : "");
+}
+
+TimeShares::TimeShares(const Average& a, double dispatch_of_call) {
+  double left = 1;
+  const auto take = [&](double nanoseconds) {
+    const double share =
+        std::min(left, nanoseconds / std::max(1.0, static_cast<double>(a.op_time)));
+    left -= share;
+    return share;
+  };
+  ceiling = take(a.least_time);
+  dispatch = take(dispatch_of_call * static_cast<double>(a.op_calls));
+  faults = take(a.fault_time);
+  off_core = take(a.off_core_time);
+  first = take(a.first_excess);
+  unexplained = left;
 }
 
 std::string group_name(const Profile& p, GroupBy by, int32_t event, bool full_paths) {

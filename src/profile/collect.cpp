@@ -77,19 +77,7 @@ class Definitions {
   bool ended = false;
   int32_t process = 0;  // as the system numbers it, which is not enough: it may replace itself
   int32_t number = 0;
-  std::vector<int32_t> signatures{-1}, sites{-1}, modules{-1};
-  std::vector<int32_t> stacks{-1};  // the innermost frame
-
-  /// The line of a raw event, and its stack where there is one.
-  void place(uint32_t raw, Event& e) const {
-    if (!(raw & kRawStack)) {
-      e.site = raw < sites.size() ? sites[raw] : -1;
-      return;
-    }
-    const uint32_t n = raw & ~kRawStack;
-    e.stack = n < stacks.size() ? stacks[n] : -1;
-    if (e.stack >= 0) e.site = all_.profile.frames[static_cast<size_t>(e.stack)].site;
-  }
+  std::vector<CalledFrom> calls{{}};
 
  private:
   void put(std::vector<int32_t>& table, const Json& number, size_t position) {
@@ -101,20 +89,24 @@ class Definitions {
 
   void add(const Json& j) {
     Profile& p = all_.profile;
-    if (j.contains("signature")) {
+    if (j.contains("call")) {
+      add_call(j);
+    } else if (j.contains("signature")) {
       p.signatures.push_back(signature_from(j));
-      put(signatures, j["signature"], p.signatures.size() - 1);
+      put(signatures_, j["signature"], p.signatures.size() - 1);
     } else if (j.contains("cost")) {
       const auto n = j["cost"].get<size_t>();
-      if (n < signatures.size() && signatures[n] >= 0)
-        set_cost(p.signatures[static_cast<size_t>(signatures[n])], j);
+      if (n < signatures_.size() && signatures_[n] >= 0)
+        set_cost(p.signatures[static_cast<size_t>(signatures_[n])], j);
     } else if (j.contains("site")) {
       p.sites.push_back(site_from(j));
-      put(sites, j["site"], p.sites.size() - 1);
+      put(sites_, j["site"], p.sites.size() - 1);
     } else if (j.contains("stack")) {
       add_stack(j);
     } else if (j.contains("module")) {
       add_module(j);
+    } else if (j.contains("stalls_missing")) {
+      p.run.stalls_missing = j["stalls_missing"].get<std::string>();
     } else if (j.contains("start")) {
       start(j["start"]);
     } else if (j.contains("end")) {
@@ -145,13 +137,39 @@ class Definitions {
     for (size_t i = list.size(); i-- > 0;) {  // the outermost is last
       frame = all_.child_frame(frame, all_.place_of(site_from(list[i])));
     }
-    if (frame >= 0) put(stacks, j["stack"], static_cast<size_t>(frame));
+    if (frame >= 0) put(stacks_, j["stack"], static_cast<size_t>(frame));
+  }
+
+  static int32_t at(const std::vector<int32_t>& table, const Json& number) {
+    const auto n = number.get<size_t>();
+    return n < table.size() ? table[n] : -1;
+  }
+
+  void add_call(const Json& j) {
+    const auto n = j["call"].get<size_t>();
+    if (n > 50'000'000) return;  // no number of ours
+    CalledFrom c;
+    if (j.at("kind").get<int>() == static_cast<int>(EventKind::Module)) {
+      c.module = at(modules_, j.at("what"));
+      if (c.module >= 0) c.signature = all_.module_signature(c.module);
+    } else {
+      c.signature = at(signatures_, j.at("what"));
+    }
+    const auto line = j.at("line").get<uint32_t>();
+    if (line & kRawStack) {
+      c.stack = at(stacks_, line & ~kRawStack);
+      if (c.stack >= 0) c.site = all_.profile.frames[static_cast<size_t>(c.stack)].site;
+    } else {
+      c.site = at(sites_, line);
+    }
+    if (calls.size() <= n) calls.resize(n + 1);
+    calls[n] = c;
   }
 
   void add_module(const Json& j) {
     ModuleInfo m;
     const auto parent = j.at("parent").get<size_t>();
-    m.parent = parent < modules.size() ? modules[parent] : -1;
+    m.parent = parent < modules_.size() ? modules_[parent] : -1;
     m.type = j.at("type").get<std::string>();
     m.name = j.at("name").get<std::string>();
     m.parameters = j.at("parameters").get<int64_t>();
@@ -161,7 +179,7 @@ class Definitions {
       m.path = above.empty() || m.name.empty() ? above + m.name : above + "." + m.name;
     }
     if (m.name.empty()) m.name = m.type;
-    put(modules, j["module"], all_.profile.modules.size());
+    put(modules_, j["module"], all_.profile.modules.size());
     all_.profile.modules.push_back(std::move(m));
   }
 
@@ -184,6 +202,8 @@ class Definitions {
   }
 
   Collected& all_;
+  std::vector<int32_t> signatures_{-1}, sites_{-1}, modules_{-1};
+  std::vector<int32_t> stacks_{-1};  // the innermost frame
 
  public:
   int64_t end_ns = 0;
@@ -248,16 +268,13 @@ class ThreadReader {
   void read(const RawEvent* e, size_t count, uint32_t lap) {
     for (size_t i = 0; i < count && (lap == 0 || e[i].lap == lap); ++i) {
       all_.profile.run.recorded_bytes += sizeof(RawEvent);
-      if (e[i].kind == kRawAllocation || e[i].kind == kRawFree)
+      if (e[i].kind() == kRawAllocation || e[i].kind() == kRawFree)
         memory(e[i]);
-      else if (e[i].kind <= kEventKindCount)
+      else if (e[i].kind() <= kEventKindCount)
         scope(e[i]);
     }
   }
 
-  static int32_t at(const std::vector<int32_t>& table, uint32_t number) {
-    return number < table.size() ? table[number] : -1;
-  }
   Event& event(int32_t i) { return all_.profile.events[static_cast<size_t>(i)]; }
   int64_t time(uint64_t ticks) const { return d_.clock.at(ticks) - all_.start_ns; }
 
@@ -273,21 +290,26 @@ class ThreadReader {
   void memory(const RawEvent& raw) {
     const int64_t now = time(raw.begin);
     leave_before(now);
-    all_.blocks.push_back({raw.begin, raw.end, static_cast<int64_t>(raw.link), d_.number, now,
-                           thread_, open_.empty() ? -1 : open_.back(),
-                           static_cast<uint8_t>(raw.what), raw.kind == kRawFree});
+    all_.blocks.push_back({raw.begin, raw.high(), static_cast<int64_t>(raw.size()), d_.number, now,
+                           thread_, open_.empty() ? -1 : open_.back(), raw.flags(),
+                           raw.kind() == kRawFree});
   }
 
   void scope(const RawEvent& raw) {
     Event e;
     e.begin = time(raw.begin);
     leave_before(e.begin);
-    e.open = raw.end == 0;
-    e.end = e.open ? e.begin : std::max(e.begin, time(raw.end));
-    e.threw = raw.flags & kRawThrew;
+    e.open = !(raw.flags() & kRawDone);
+    e.end = e.open ? e.begin : std::max(e.begin, time(raw.begin + raw.high()));
+    e.threw = raw.flags() & kRawThrew;
     e.thread = thread_;
-    d_.place(raw.site, e);
-    const auto kind = static_cast<EventKind>(raw.kind - 1);
+    e.inputs = raw.inputs;
+    if (raw.call >= d_.calls.size() || d_.calls[raw.call].signature < 0) return;
+    const CalledFrom& call = d_.calls[raw.call];
+    e.signature = call.signature;
+    e.site = call.site;
+    e.stack = call.stack;
+    const auto kind = static_cast<EventKind>(raw.kind() - 1);
     if (!open_.empty()) {
       const Event& above = event(open_.back());
       e.parent = open_.back();
@@ -300,15 +322,7 @@ class ThreadReader {
     if (kind == EventKind::Optimizer) e.phase = Phase::Optimizer;
     if (kind == EventKind::Step) ++step_;
     e.step = step_;
-    if (kind == EventKind::Module) {
-      const int32_t module = at(d_.modules, raw.what);
-      if (module < 0) return;
-      e.module = module;
-      e.signature = all_.module_signature(module);
-    } else {
-      e.signature = at(d_.signatures, raw.what);
-      if (e.signature < 0) return;
-    }
+    if (kind == EventKind::Module) e.module = call.module;
     e.self = e.end - e.begin;
     const auto index = static_cast<int32_t>(all_.profile.events.size());
     if (kind == EventKind::Op && raw.link) all_.nodes[Collected::key(d_.number, raw.link)] = index;
@@ -421,28 +435,12 @@ void pair_blocks(Collected& all) {
 void read_counts(Collected& all, const Definitions& d, const RawFile& file) {
   for (size_t i = 0; i < file.count(); ++i) {
     const RawEvent& e = file.events()[i];
-    if (e.kind == kRawNothing || e.kind > kEventKindCount) continue;
-    const uint32_t number = e.what >> 4;
-    CallCount c;
-    if (static_cast<EventKind>(e.kind - 1) == EventKind::Module) {
-      if (number < d.modules.size() && d.modules[number] >= 0)
-        c.signature = all.module_signature(d.modules[number]);
-    } else if (number < d.signatures.size()) {
-      c.signature = d.signatures[number];
-    }
-    c.site = e.site < d.sites.size() ? d.sites[e.site] : -1;
-    c.calls = static_cast<int64_t>(e.link);
+    if (e.kind() == kRawNothing || e.call >= d.calls.size()) continue;
+    const CalledFrom& call = d.calls[e.call];
     all.profile.run.recorded_bytes += sizeof(RawEvent);
-    if (c.signature >= 0) all.profile.counts.push_back(c);
+    if (call.signature >= 0)
+      all.profile.counts.push_back({call.signature, call.site, static_cast<int64_t>(e.begin)});
   }
-}
-
-int32_t add_thread(Profile& p, const RawHeader& h) {
-  for (size_t i = 0; i < p.threads.size(); ++i)
-    if (p.threads[i].process == h.process && p.threads[i].id == h.thread)
-      return static_cast<int32_t>(i);
-  p.threads.push_back({h.process, h.thread, std::string(h.name, strnlen(h.name, sizeof h.name))});
-  return static_cast<int32_t>(p.threads.size() - 1);
 }
 
 // "definitions-12-ab" and "events-12-ab-14-0" are of the process 12-ab.
@@ -481,6 +479,14 @@ int32_t Collected::child_frame(int32_t parent, int32_t site) {
   return it->second;
 }
 
+int32_t Collected::thread_index(int32_t process, int32_t id, const std::string& name) {
+  for (size_t i = 0; i < profile.threads.size(); ++i)
+    if (profile.threads[i].process == process && profile.threads[i].id == id)
+      return static_cast<int32_t>(i);
+  profile.threads.push_back({process, id, name});
+  return static_cast<int32_t>(profile.threads.size() - 1);
+}
+
 int32_t Collected::module_signature(int32_t module) {
   const std::string& type = profile.modules[static_cast<size_t>(module)].type;
   const auto [it, is_new] = module_types.try_emplace(type, 0);
@@ -513,7 +519,8 @@ Profile collect(const std::string& folder) {
     if (!h || !processes.contains(tag_of(name))) continue;
     Definitions& d = processes.at(tag_of(name));
     p.run.dropped += static_cast<int64_t>(h->dropped);
-    const int32_t thread = add_thread(p, *h);
+    const int32_t thread = all.thread_index(h->process, h->thread,
+                                            std::string(h->name, strnlen(h->name, sizeof h->name)));
     if (counts)
       read_counts(all, d, file);
     else
@@ -523,13 +530,16 @@ Profile collect(const std::string& folder) {
   skip_headers(p);
   charge_backward(all);
   pair_blocks(all);
+  for (const auto& [tag, d] : processes) read_stalls(all, folder, tag, d.process);
+  std::stable_sort(p.stalls.begin(), p.stalls.end(),
+                   [](const Stall& a, const Stall& b) { return a.begin < b.begin; });
   int64_t earliest = INT64_MAX;
   for (auto& [tag, d] : processes) {
     if (d.clock.nanoseconds < earliest) p.counters = d.counters;
     earliest = std::min(earliest, d.clock.nanoseconds);
     p.run.complete = p.run.complete && d.ended;
     if (d.ended) p.run.duration = std::max(p.run.duration, d.end_ns - all.start_ns);
-    read_samples(all, folder, tag, d.process, d.clock, d.signatures, d.sites, d.modules);
+    read_samples(all, folder, tag, d.process, d.clock, d.calls);
   }
   for (const Event& e : p.events) p.run.duration = std::max(p.run.duration, e.end);
   for (const Sample& s : p.samples) p.run.duration = std::max(p.run.duration, s.at);

@@ -31,6 +31,11 @@ struct ProcessClock {
   }
 };
 
+/// What a number of a call means: positions in the profile's tables, -1 for none.
+struct CalledFrom {
+  int32_t signature = -1, module = -1, site = -1, stack = -1;
+};
+
 struct Collected {
   struct BackwardNode {
     int32_t event, process;
@@ -63,14 +68,18 @@ struct Collected {
   static uint64_t key(int32_t process, uint64_t number) {
     return number ^ static_cast<uint64_t>(process) << 44;
   }
+  /// The place of a thread among the profile's, which gets it at first sight.
+  int32_t thread_index(int32_t process, int32_t id, const std::string& name = {});
   /// The signature of a module's forward: its type's name.
   int32_t module_signature(int32_t module);
 };
 
 /// Adds the samples of one process (unwind.cpp).
 void read_samples(Collected& all, const std::string& folder, const std::string& tag,
-                  int32_t process, const ProcessClock& clock,
-                  const std::vector<int32_t>& signatures, const std::vector<int32_t>& sites,
-                  const std::vector<int32_t>& modules);
+                  int32_t process, const ProcessClock& clock, const std::vector<CalledFrom>& calls);
+
+/// Adds the page faults and switches of one process (charge_stalls.cpp), when its events are known.
+void read_stalls(Collected& all, const std::string& folder, const std::string& tag,
+                 int32_t process);
 
 }  // namespace pellucid::profile

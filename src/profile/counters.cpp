@@ -39,22 +39,24 @@ Open g_open[kCount];
 bool g_started = false;
 
 std::string reason(const Kind& kind, int error) {
-  if (error == EACCES || error == EPERM) {
-    std::ifstream file("/proc/sys/kernel/perf_event_paranoid");
-    int level = 0;
-    file >> level;
-    return fmt::format(
-        "not permitted: kernel.perf_event_paranoid is {}; `sysctl kernel.perf_event_paranoid=2` "
-        "allows it",
-        level);
-  }
   if (kind.type == PERF_TYPE_HARDWARE &&
       (error == ENOENT || error == ENODEV || error == EOPNOTSUPP))
     return "this machine has no hardware counters (virtual machines often hide them)";
-  return std::strerror(error);
+  return why_not_counted(error);
 }
 
 }  // namespace
+
+std::string why_not_counted(int error) {
+  if (error != EACCES && error != EPERM) return std::strerror(error);
+  std::ifstream file("/proc/sys/kernel/perf_event_paranoid");
+  int level = 0;
+  file >> level;
+  return fmt::format(
+      "not permitted: kernel.perf_event_paranoid is {}; `sysctl kernel.perf_event_paranoid=2` "
+      "allows it",
+      level);
+}
 
 void start_counters() noexcept {
   for (size_t i = 0; i < kCount; ++i) {

@@ -2,6 +2,7 @@
 // that cannot be had says why.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "pellucid/profile.h"
@@ -12,5 +13,7 @@ namespace pellucid::profile {
 void start_counters() noexcept;
 /// What was counted since; empty where nothing was started, or nothing is to be read.
 std::vector<Counter> stop_counters(bool read = true);
+/// What an errno of perf_event_open means to whoever wanted to count.
+std::string why_not_counted(int error);
 
 }  // namespace pellucid::profile

@@ -1,12 +1,15 @@
-// Two recordings of one program compared: by op, line or module from the times of their steps (or
-// of single calls where nothing repeats), or by the bytes at their peaks.
+// Recordings of one program compared: by op, line or module from the times of their steps (or of
+// single calls where nothing repeats), or by the bytes at their peaks. Of one run a side the
+// interval knows the scatter inside it; of several, that between them.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "base/statistics.h"
+#include "pellucid/error.h"
 #include "pellucid/profile_report.h"
 #include "profile/averages.h"
 #include "profile/memory_use.h"
@@ -21,19 +24,29 @@ using Verdict = DiffRow::Verdict;
 // same program differ by as much in their small ops.
 constexpr double kLeastShare = 0.01;
 
-// The measurements of one name on one side.
+// The measurements of one name in one run.
 struct Side {
   std::vector<double> samples;  // seconds, of each step or call
   double total = 0;             // seconds
   int64_t calls = 0;
 };
-using Sides = std::map<std::string, std::pair<Side, Side>>;
+// By name: the measurements of each run, those of the first side before those of the second.
+using Sides = std::map<std::string, std::vector<Side>>;
 
-Sides& collect(const Profile& p, GroupBy by, const Steps* steps, bool second, Sides& sides) {
+// One recording with its steps, null where they are not what is compared, and its place.
+struct Run {
+  const Profile& profile;
+  const Steps* steps;
+  size_t place, count;
+};
+
+void collect(const Run& run, GroupBy by, Sides& sides) {
+  const Profile& p = run.profile;
   const Averages averages(p, by);
   const auto side_of = [&](int32_t key) -> Side& {
-    auto& pair = sides[group_name(p, by, averages.rows[at(key)].event, false)];
-    return second ? pair.second : pair.first;
+    auto& runs = sides[group_name(p, by, averages.rows[at(key)].event, false)];
+    runs.resize(run.count);
+    return runs[run.place];
   };
   // By op only what has a kernel counts: a scope's own time is no op's.
   std::vector<int32_t> key = averages.group.key;
@@ -46,52 +59,96 @@ Sides& collect(const Profile& p, GroupBy by, const Steps* steps, bool second, Si
     Side& side = side_of(key[i]);
     side.total += seconds;
     ++side.calls;
-    if (steps == nullptr) side.samples.push_back(seconds);
+    if (run.steps == nullptr) side.samples.push_back(seconds);
   }
-  if (steps == nullptr) return sides;
-  const auto figures = figures_by_step(p, *steps, key, averages.group.count);
+  if (run.steps == nullptr) return;
+  const auto figures = figures_by_step(p, *run.steps, key, averages.group.count);
   for (size_t k = 0; k < figures.size(); ++k) {
     if (figures[k].empty()) continue;
     Side& side = side_of(static_cast<int32_t>(k));
-    side.samples.resize(steps->spans.size());
+    side.samples.resize(run.steps->spans.size());
     for (const StepFigures& f : figures[k])
       side.samples[at(f.step)] += static_cast<double>(f.time) * 1e-9;
   }
-  return sides;
 }
 
-// The change of the medians with the interval that both medians' intervals allow.
-void compare(DiffRow& row, const Side& a, const Side& b, bool per_step, const DiffOptions& o) {
-  row.first_calls = a.calls;
-  row.second_calls = b.calls;
+Side whole_of(const Run& run) {
+  Side side{.calls = 1};
+  if (run.steps != nullptr)
+    for (const Span& s : run.steps->spans)
+      side.samples.push_back(static_cast<double>(s.end - s.begin) * 1e-9);
+  for (const Event& e : run.profile.events) side.total += static_cast<double>(e.self) * 1e-9;
+  return side;
+}
+
+void judge(DiffRow& row) {
+  if (row.low > 0) row.verdict = Verdict::Worse;
+  if (row.high < 0) row.verdict = Verdict::Better;
+}
+
+// The change of one run's median with the interval that both medians' intervals allow.
+void compare_medians(DiffRow& row, const Side& a, const Side& b, bool per_step,
+                     const DiffOptions& o) {
   const double scale_a = per_step ? 1 : static_cast<double>(a.calls);
   const double scale_b = per_step ? 1 : static_cast<double>(b.calls);
-  row.first = per_step ? median(a.samples) : a.total;
-  row.second = per_step ? median(b.samples) : b.total;
+  const double each = 1 - (1 - o.confidence) / 2;  // both must hold
+  const Interval low = median_interval(a.samples, each), high = median_interval(b.samples, each);
+  row.has_interval = low.confidence > 0 && high.confidence > 0 && low.low > 0;
+  if (!row.has_interval) return;
+  row.low = high.low * scale_b / (low.high * scale_a) - 1;
+  row.high = high.high * scale_b / (low.low * scale_a) - 1;
+  judge(row);
+}
+
+// What the runs of a side come to.
+struct Runs {
+  std::vector<double> values;  // seconds of each run: the median of its steps, or all of it
+  double typical = 0;          // their geometric mean; their mean where one is 0
+  int64_t calls = 0;           // of a run
+};
+
+Runs runs_of(std::span<const Side> sides, bool per_step) {
+  Runs out;
+  double logs = 0, sum = 0;
+  for (const Side& s : sides) {
+    out.values.push_back(per_step ? median(s.samples) : s.total);
+    out.calls += s.calls;
+    sum += out.values.back();
+    logs += std::log(out.values.back());
+  }
+  const auto n = static_cast<double>(sides.size());
+  out.typical = std::isfinite(logs) ? std::exp(logs / n) : sum / n;
+  if (sides.size() == 1) out.typical = sum;  // exp(log(x)) is not x to the last bit
+  out.calls =
+      (out.calls + static_cast<int64_t>(sides.size()) - 1) / static_cast<int64_t>(sides.size());
+  return out;
+}
+
+// Compares the first `cut` sides with the rest.
+void compare(DiffRow& row, std::span<const Side> sides, size_t cut, bool per_step,
+             const DiffOptions& o) {
+  const Runs a = runs_of(sides.first(cut), per_step), b = runs_of(sides.subspan(cut), per_step);
+  row.first_calls = a.calls;
+  row.second_calls = b.calls;
+  row.first = a.typical;
+  row.second = b.typical;
   if (a.calls == 0 || b.calls == 0) {
     row.verdict = a.calls == 0 ? Verdict::Added : Verdict::Removed;
     return;
   }
   row.change = row.first > 0 ? row.second / row.first - 1 : 0;
-  if (row.first == 0 && row.second == 0) return;   // not in the steps
-  const double each = 1 - (1 - o.confidence) / 2;  // both must hold
-  const Interval low = median_interval(a.samples, each), high = median_interval(b.samples, each);
-  row.has_interval = low.confidence > 0 && high.confidence > 0 && low.low > 0;
+  if (row.first == 0 && row.second == 0) return;  // not in the steps
   row.verdict = Verdict::Noise;
-  if (!row.has_interval) return;
-  row.low = high.low * scale_b / (low.high * scale_a) - 1;
-  row.high = high.high * scale_b / (low.low * scale_a) - 1;
-  if (row.low > 0) row.verdict = Verdict::Worse;
-  if (row.high < 0) row.verdict = Verdict::Better;
-}
-
-Side whole_of(const Profile& p, const Steps* steps) {
-  Side side{.calls = 1};
-  if (steps != nullptr)
-    for (const Span& s : steps->spans)
-      side.samples.push_back(static_cast<double>(s.end - s.begin) * 1e-9);
-  for (const Event& e : p.events) side.total += static_cast<double>(e.self) * 1e-9;
-  return side;
+  if (sides.size() == 2) return compare_medians(row, sides[0], sides[1], per_step, o);
+  const auto positive = [](double v) { return v > 0; };
+  if (!std::all_of(a.values.begin(), a.values.end(), positive) ||
+      !std::all_of(b.values.begin(), b.values.end(), positive))
+    return;  // not in every run
+  const Interval ratio = ratio_interval(a.values, b.values, o.confidence);
+  row.has_interval = true;
+  row.low = ratio.low - 1;
+  row.high = ratio.high - 1;
+  judge(row);
 }
 
 void finish(Diff& d, const DiffOptions& o) {
@@ -106,42 +163,89 @@ void finish(Diff& d, const DiffOptions& o) {
   }
 }
 
-// ---- memory: bytes are the same in every run, so a difference is one
+// ---- memory: bytes do not scatter inside a run, and hardly between runs
 
-void add_bytes(Diff& d, const std::string& name, int64_t first, int64_t second) {
-  DiffRow r{
-      .name = name, .first = static_cast<double>(first), .second = static_cast<double>(second)};
-  r.change = first > 0 ? r.second / r.first - 1 : 0;
-  r.low = r.high = r.change;
-  r.has_interval = first > 0;
-  r.verdict = first == second  ? Verdict::Same
-              : first == 0     ? Verdict::Added
-              : second == 0    ? Verdict::Removed
-              : second > first ? Verdict::Worse
-                               : Verdict::Better;
+// The bytes of one name, a figure a run.
+void add_bytes(Diff& d, const std::string& name, std::vector<int64_t> first,
+               std::vector<int64_t> second) {
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  const auto middle = [](const std::vector<int64_t>& v) {
+    return median(std::vector<double>(v.begin(), v.end()));
+  };
+  DiffRow r{.name = name, .first = middle(first), .second = middle(second)};
+  r.change = r.first > 0 ? r.second / r.first - 1 : 0;
+  r.has_interval = first.front() > 0;
+  if (r.has_interval) {
+    r.low = static_cast<double>(second.front()) / static_cast<double>(first.back()) - 1;
+    r.high = static_cast<double>(second.back()) / static_cast<double>(first.front()) - 1;
+  }
+  r.verdict = first == second                 ? Verdict::Same
+              : first.back() == 0             ? Verdict::Added
+              : second.back() == 0            ? Verdict::Removed
+              : second.front() > first.back() ? Verdict::Worse
+              : second.back() < first.front() ? Verdict::Better
+                                              : Verdict::Noise;
   d.rows.push_back(std::move(r));
 }
 
-Diff diff_memory(const Profile& first, const Profile& second, const DiffOptions& o) {
-  Diff d{.what = "bytes at the peak"};
-  const MemoryPeak peaks[] = {MemoryPeak(first), MemoryPeak(second)};
-  add_bytes(d, "peak", peaks[0].total, peaks[1].total);
-  std::map<std::string, std::array<int64_t, 2>> groups;
-  for (size_t side = 0; side < 2; ++side) {
-    const Profile& p = side == 0 ? first : second;
-    groups["before the recording"][side] += peaks[side].at_start;
-    groups["not recorded"][side] += peaks[side].unrecorded;
-    for (const size_t i : peaks[side].alive) {
-      const Allocation& a = p.allocations[i];
-      const int32_t site = a.event < 0 ? -1 : p.events[at(a.event)].site;
-      groups[fmt::format("{} of {}", name_of(a.category),
-                         site < 0 ? "an unknown line" : place_of(p, site))][side] += a.bytes;
-    }
+// The bytes at a recording's peak by category and line; "" is all of them.
+std::map<std::string, int64_t> peak_groups(const Profile& p) {
+  const MemoryPeak peak(p);
+  std::map<std::string, int64_t> groups;
+  groups[""] = peak.total;
+  groups["before the recording"] = peak.at_start;
+  groups["not recorded"] = peak.unrecorded;
+  for (const size_t i : peak.alive) {
+    const Allocation& a = p.allocations[i];
+    const int32_t site = a.event < 0 ? -1 : p.events[at(a.event)].site;
+    groups[fmt::format("{} of {}", name_of(a.category),
+                       site < 0 ? "an unknown line" : place_of(p, site))] += a.bytes;
   }
-  for (const auto& [name, bytes] : groups)
-    if (bytes[0] != 0 || bytes[1] != 0) add_bytes(d, name, bytes[0], bytes[1]);
+  return groups;
+}
+
+Diff diff_memory(std::span<const Profile> first, std::span<const Profile> second,
+                 const DiffOptions& o) {
+  Diff d{.what = "bytes at the peak", .between_runs = first.size() + second.size() > 2};
+  d.scatter =
+      d.between_runs ? "from the least to the greatest of the runs" : "none: bytes are exact";
+  std::map<std::string, std::array<std::vector<int64_t>, 2>> groups;
+  for (const size_t side : {0, 1})
+    for (size_t run = 0; run < (side == 0 ? first : second).size(); ++run)
+      for (const auto& [name, bytes] : peak_groups((side == 0 ? first : second)[run])) {
+        auto& figures = groups[name];
+        figures[0].resize(first.size());
+        figures[1].resize(second.size());
+        figures[side][run] = bytes;
+      }
+  for (const auto& [name, bytes] : groups) {  // "" is the first
+    const auto nothing = [](const std::vector<int64_t>& v) {
+      return std::all_of(v.begin(), v.end(), [](int64_t b) { return b == 0; });
+    };
+    if (name.empty() || !nothing(bytes[0]) || !nothing(bytes[1]))
+      add_bytes(d, name.empty() ? "peak" : name, bytes[0], bytes[1]);
+  }
   finish(d, o);
   return d;
+}
+
+std::string what_is_compared(std::span<const Steps> steps, size_t cut, bool per_step) {
+  const size_t second = steps.size() - cut;
+  if (steps.size() > 2)
+    return fmt::format("seconds of {} and {} runs (geometric mean), {}", cut, second,
+                       per_step ? "each the median of its " + steps[0].what : "all of each run");
+  return per_step ? fmt::format("median seconds of {} and {} {}", steps[0].spans.size(),
+                                steps[1].spans.size(), steps[0].what)
+                  : "seconds in all, intervals from the calls";
+}
+
+std::string which_scatter(size_t first, size_t second) {
+  if (first + second == 2) return "within one run of each";
+  if (first == 1 || second == 1)
+    return fmt::format("between the {} runs of the {} side, taken for both",
+                       std::max(first, second), first == 1 ? "second" : "first");
+  return fmt::format("between {} and {} runs", first, second);
 }
 
 }  // namespace
@@ -153,28 +257,41 @@ std::string_view name_of(DiffRow::Verdict verdict) {
 }
 
 Diff diff(const Profile& first, const Profile& second, const DiffOptions& o) {
-  validate(first);
-  validate(second);
+  return diff(std::span(&first, 1), std::span(&second, 1), o);
+}
+
+Diff diff(std::span<const Profile> first, std::span<const Profile> second, const DiffOptions& o) {
+  PELLUCID_CHECK(!first.empty() && !second.empty(), ValueError,
+                 "diff: at least one recording is needed on each side, found {} and {}.",
+                 first.size(), second.size());
+  std::vector<const Profile*> profiles;
+  for (const Profile& p : first) profiles.push_back(&p);
+  for (const Profile& p : second) profiles.push_back(&p);
+  for (const Profile* p : profiles) validate(*p);
   const size_t by = choose(o.by, {"op", "line", "module", "memory"}, "groups");
   if (by == 3) return diff_memory(first, second, o);
   constexpr GroupBy kGroups[] = {GroupBy::Op, GroupBy::Line, GroupBy::Module};
-  const Steps a(first), b(second);
+  std::vector<Steps> steps;
+  steps.reserve(profiles.size());
+  for (const Profile* p : profiles) steps.emplace_back(*p);
   constexpr size_t kEnough = 8;
-  const bool per_step = a.spans.size() >= kEnough && b.spans.size() >= kEnough;
-  Diff d{.what = per_step ? fmt::format("median seconds of {} and {} {}", a.spans.size(),
-                                        b.spans.size(), a.what)
-                          : "seconds in all, intervals from the calls"};
-  DiffRow total{.name = "total"};
-  compare(total, whole_of(first, per_step ? &a : nullptr),
-          whole_of(second, per_step ? &b : nullptr), per_step, o);
-  d.rows.push_back(std::move(total));
+  const bool per_step = std::all_of(steps.begin(), steps.end(),
+                                    [](const Steps& s) { return s.spans.size() >= kEnough; });
+  Diff d{.what = what_is_compared(steps, first.size(), per_step),
+         .scatter = which_scatter(first.size(), second.size()),
+         .between_runs = profiles.size() > 2};
   Sides sides;
-  collect(first, kGroups[by], per_step ? &a : nullptr, false, sides);
-  collect(second, kGroups[by], per_step ? &b : nullptr, true, sides);
-  for (const auto& [name, pair] : sides) {
-    DiffRow row{.name = name};
-    compare(row, pair.first, pair.second, per_step, o);
-    d.rows.push_back(std::move(row));
+  std::vector<Side> wholes;
+  for (size_t i = 0; i < profiles.size(); ++i) {
+    const Run run{*profiles[i], per_step ? &steps[i] : nullptr, i, profiles.size()};
+    wholes.push_back(whole_of(run));
+    collect(run, kGroups[by], sides);
+  }
+  d.rows.push_back({.name = "total"});
+  compare(d.rows.back(), wholes, first.size(), per_step, o);
+  for (const auto& [name, runs] : sides) {
+    d.rows.push_back({.name = name});
+    compare(d.rows.back(), runs, first.size(), per_step, o);
   }
   finish(d, o);
   return d;

@@ -62,9 +62,51 @@ bool makes_the_same(const Signature& s) {
   return s.inputs.empty() && !s.outputs.empty() && s.op_kind != "random" && s.op_kind != "opaque";
 }
 
+// Calls that read the same values as an earlier one, and could have used its result. Returns for
+// each kind of call whether the inputs of most calls are known.
+std::vector<bool> find_same_inputs(const Profile& p, const Calls& calls,
+                                   std::vector<Finding>& found) {
+  struct Group {
+    int64_t calls = 0;
+    double time = 0;
+  };
+  Numbering numbering;
+  std::vector<Group> groups;
+  std::vector<int64_t> all(calls.first.size()), known(calls.first.size());
+  for (size_t i = 0; i < p.events.size(); ++i) {
+    if (calls.key[i] < 0) continue;
+    ++all[at(calls.key[i])];
+    if (p.events[i].inputs == 0) continue;
+    ++known[at(calls.key[i])];
+    const int32_t n = numbering(calls.key[i], static_cast<int32_t>(p.events[i].inputs));
+    if (at(n) == groups.size()) groups.emplace_back();
+    ++groups[at(n)].calls;
+    groups[at(n)].time += static_cast<double>(p.events[i].self);
+  }
+  std::vector<Group> again(calls.first.size());
+  for (size_t n = 0; n < groups.size(); ++n) {
+    const Group& g = groups[n];
+    if (g.calls < 2) continue;
+    Group& sum = again[at(numbering.high(static_cast<int32_t>(n)))];
+    sum.calls += g.calls - 1;
+    sum.time += g.time * static_cast<double>(g.calls - 1) / static_cast<double>(g.calls);
+  }
+  std::vector<bool> is_known(calls.first.size());
+  for (size_t k = 0; k < again.size(); ++k) {
+    const Signature& s = signature_of(p, calls.first[k]);
+    is_known[k] = 2 * known[k] > all[k];
+    if (again[k].calls == 0 || s.op_kind == "random" || s.op_kind == "opaque") continue;
+    found.push_back({Finding::Kind::Same, calls.first[k], all[k], again[k].time,
+                     fmt::format("{} of {} calls read the same inputs as one before",
+                                 text::group_digits(again[k].calls), text::group_digits(all[k]))});
+  }
+  return is_known;
+}
+
 void find_repeats(const Profile& p, const Steps& steps, std::vector<Finding>& found) {
   const Names names(p);
   const Calls calls = same_calls(p, names);
+  const std::vector<bool> inputs_known = find_same_inputs(p, calls, found);
   const auto figures =
       figures_by_step(p, steps, calls.key, static_cast<int32_t>(calls.first.size()));
   for (size_t k = 0; k < figures.size(); ++k) {
@@ -80,6 +122,7 @@ void find_repeats(const Profile& p, const Steps& steps, std::vector<Finding>& fo
                                    text::group_digits(n), s.attributes)});
       continue;
     }
+    if (inputs_known[k]) continue;
     const auto least = std::min_element(
         list.begin(), list.end(), [](const auto& a, const auto& b) { return a.calls < b.calls; });
     if (least->calls < 2 || list.size() * 2 < steps.spans.size()) continue;
@@ -183,44 +226,48 @@ void find_retained(const Profile& p, const Steps& steps, std::vector<Finding>& f
 }  // namespace
 
 std::string_view name_of(Finding::Kind kind) {
-  constexpr std::string_view kNames[] = {"constant", "repeated", "growing", "retained"};
+  constexpr std::string_view kNames[] = {"constant", "same inputs", "repeated", "growing",
+                                         "retained"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 std::vector<Finding> find_repeated_work(const Profile& p, const Steps& steps) {
   std::vector<Finding> found;
-  if (steps.spans.empty()) return found;
   find_repeats(p, steps, found);
-  find_growth(p, steps, found);
+  if (!steps.spans.empty()) find_growth(p, steps, found);
   // What costs less than a thousandth of the run is no finding.
   std::erase_if(
       found, [&](const Finding& f) { return f.cost * 1000 < static_cast<double>(p.run.duration); });
-  find_retained(p, steps, found);
+  if (!steps.spans.empty()) find_retained(p, steps, found);
   std::stable_sort(found.begin(), found.end(), [](const Finding& a, const Finding& b) {
     return a.kind != b.kind ? a.kind < b.kind : a.cost > b.cost;
   });
   return found;
 }
 
-std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o) {
-  const Steps steps(p);
-  ReportTable t{.name = "steps"};
-  if (steps.spans.empty()) {
-    t.heading =
-        "Nothing in this recording repeats: no step was marked, no optimiser or module ran "
-        "three times.\n";
-    return {std::move(t)};
-  }
+namespace {
+
+std::string steps_line(const Steps& steps) {
+  if (steps.spans.empty())
+    return "This recording has no steps: none was marked, no optimiser or module ran three "
+           "times.\n";
   std::vector<double> times;
   for (const Span& s : steps.spans) times.push_back(static_cast<double>(s.end - s.begin));
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
-  t.heading =
-      fmt::format("{} {}: median {}, quartiles {} to {}, first {}, last {}\n",
-                  text::group_digits(static_cast<int64_t>(times.size())), steps.what,
-                  format_duration(median(times)), format_duration(sorted[sorted.size() / 4]),
-                  format_duration(sorted[sorted.size() * 3 / 4]), format_duration(times.front()),
-                  format_duration(times.back()));
+  return fmt::format("{} {}: median {}, quartiles {} to {}, first {}, last {}\n",
+                     text::group_digits(static_cast<int64_t>(times.size())), steps.what,
+                     format_duration(median(times)), format_duration(sorted[sorted.size() / 4]),
+                     format_duration(sorted[sorted.size() * 3 / 4]), format_duration(times.front()),
+                     format_duration(times.back()));
+}
+
+}  // namespace
+
+std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o) {
+  const Steps steps(p);
+  ReportTable t{.name = "steps"};
+  t.heading = steps_line(steps);
   const std::vector<Finding> findings = find_repeated_work(p, steps);
   t.columns = {{"Finding", "finding", false},
                {"Where", "where", false},
@@ -242,12 +289,11 @@ std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o) 
   }
   if (findings.empty()) {
     t.columns.clear();
-    t.footing = "No call repeats with the same sizes within a step, and nothing grows.\n";
+    t.footing = "No call reads the same inputs again, and nothing grows.\n";
   } else {
     t.footing +=
-        "repeated: whether the values are the same too is not recorded; where they are, one call "
-        "is "
-        "enough.\n";
+        "repeated: with the same sizes; whether the values are the same too is not known, because "
+        "the program may write them without a word.\n";
   }
   return {std::move(t)};
 }

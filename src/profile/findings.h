@@ -13,7 +13,9 @@ namespace pellucid::profile {
 struct Finding {
   enum class Kind : uint8_t {
     Constant,  ///< a call without tensors and the same attributes: it always makes the same
-    Repeated,  ///< the same call at the same line and module several times in each step
+    Same,      ///< the same call at the same line, module and inputs: it makes the same again
+    Repeated,  ///< the same sizes at the same line and module several times in each step, where it
+               ///< is not known whether the inputs are the same too
     Growing,   ///< more work or larger tensors from step to step
     Retained,  ///< memory that each step leaves behind
   };

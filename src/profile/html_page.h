@@ -1,5 +1,6 @@
 // The fixed parts of the exported page: its head with the content policy, its style, and the script
-// that draws the icicle. Texts go into the page as text nodes only.
+// that draws the icicle and the bars of shares and sorts tables. Texts go into the page as text
+// nodes only.
 #pragma once
 
 #include <string_view>
@@ -16,23 +17,52 @@ inline constexpr char kPageHead[] = R"(<!doctype html>
 <h1>{title}</h1>
 )";
 
+/// How many colours the style has, as the classes c0, c1…
+inline constexpr size_t kColors = 8;
+
 inline constexpr std::string_view kPageStyle = R"(
-body { font: 14px/1.4 system-ui, sans-serif; margin: 1.5em; color: #222; background: #fff }
-h1 { font-size: 1.2em; overflow-wrap: anywhere } h2 { font-size: 1.1em }
-pre { font: 12px/1.4 ui-monospace, monospace; overflow-x: auto }
-table { border-collapse: collapse; margin: .5em 0 1em; font-variant-numeric: tabular-nums }
-th, td { padding: .15em .7em; text-align: left; white-space: pre; border-bottom: 1px solid #eee }
-th { border-bottom: 1px solid #888 } .n { text-align: right }
-summary { cursor: pointer; font-weight: 600; margin: .5em 0 }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5em auto; max-width: 1180px; padding: 0 1em; color: #222; background: #fff }
+h1 { font-size: 1.25em; overflow-wrap: anywhere; margin-bottom: .2em } h2 { font-size: 1.1em; margin: 1.6em 0 .4em }
+p { margin: .2em 0 .6em; color: #555 } p.lead { font-size: 1.15em; color: #222; margin: .6em 0 1em }
+pre { font: 12px/1.45 ui-monospace, monospace; white-space: pre-wrap; color: #444; margin: .4em 0 }
+.scroll { overflow-x: auto } .side { display: flex; flex-wrap: wrap; gap: 0 2.5em } .side pre { max-width: 60em }
+.side > :last-child { flex: 1 1 26em } details pre { white-space: pre; overflow-x: auto }
+table { border-collapse: collapse; margin: .3em 0 .6em; font-variant-numeric: tabular-nums }
+th, td { padding: .16em .75em; text-align: left; white-space: pre; border-bottom: 1px solid #eee }
+th { border-bottom: 1px solid #888; cursor: pointer; user-select: none } th:hover { background: #f2f5f8 }
+th.up::after { content: " ▴" } th.down::after { content: " ▾" } tbody tr:hover { background: #f7f9fb } .n { text-align: right }
+summary { cursor: pointer; font-weight: 600; margin: .4em 0 } .hint { font-size: .9em }
+.shares { width: 100%; height: 24px; display: block; margin: .4em 0 } .legend { font-size: .9em } .legend span { margin-right: 1.1em }
+.legend svg { width: .8em; height: .8em; vertical-align: -1px } .memory { width: 100%; height: auto; display: block }
+.memory line { stroke: #888 } .memory line.light { stroke: #ddd; stroke-dasharray: 3 3 }
+.memory text { font: 12px system-ui, sans-serif; fill: #555 } .end { text-anchor: end }
+.c0 { fill: #4e79a7 } .c1 { fill: #76b7b2 } .c2 { fill: #edc948 } .c3 { fill: #f28e2b }
+.c4 { fill: #e15759 } .c5 { fill: #b07aa1 } .c6 { fill: #9c755f } .c7 { fill: #bab0ac }
 #icicle svg { width: 100%; display: block } #icicle rect { stroke: #fff; cursor: pointer }
 #icicle text { font: 11px ui-monospace, monospace; pointer-events: none }
-#what { min-height: 1.4em; font-family: ui-monospace, monospace }
+#what { min-height: 1.4em; font-family: ui-monospace, monospace; font-size: 12px }
+@media print { details { display: none } }
 )";
 
-// A row a depth, a rectangle a call path, as wide as its time; a click makes it the whole, a click
-// on the whole goes back.
+// Bars behind shares, tables that sort by a click on a heading, and the icicle: a row a depth, a
+// rectangle a call path, as wide as its time; a click makes it the whole, a click on the whole goes
+// back.
 inline constexpr std::string_view kPageScript = R"(
-(() => {
+for (const cell of document.querySelectorAll('td[data-bar]')) {
+  const share = Math.min(100, 100 * Number(cell.dataset.v));
+  cell.style.background = `linear-gradient(to left, #d9e6f2 ${share}%, transparent ${share}%)`;
+}
+for (const head of document.querySelectorAll('th')) head.addEventListener('click', () => {
+  const table = head.closest('table'), body = table.tBodies[0], column = head.cellIndex;
+  const down = !head.classList.contains('down');
+  for (const other of table.querySelectorAll('th')) other.className = other.className.replace(/up|down/, '').trim();
+  head.classList.add(down ? 'down' : 'up');
+  const key = row => { const c = row.cells[column]; return c.dataset.v === undefined ? c.textContent : Number(c.dataset.v); };
+  const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === 'number' ? 1 : -1;
+  const rows = [...body.rows].sort((a, b) => (down ? -1 : 1) * order(key(a), key(b)));
+  body.append(...rows);
+});
+if (document.getElementById('calls')) (() => {
   const rows = JSON.parse(document.getElementById('calls').textContent);
   const root = {name: 'all', calls: 1, total: 0, self: 0, children: [], parent: null};
   const nodes = rows.map(([parent, name, calls, total, self]) => ({name, calls, total, self, children: [], parent}));

@@ -56,6 +56,10 @@ void validate(const Profile& p) {
     check_index(p.samples[i].signature, p.signatures.size(), "signature", "sample", i);
     check_index(p.samples[i].site, p.sites.size(), "site", "sample", i);
   }
+  for (size_t i = 0; i < p.stalls.size(); ++i) {
+    check_index(p.stalls[i].event, p.events.size(), "event", "stall", i);
+    check_index(p.stalls[i].thread, p.threads.size(), "thread", "stall", i);
+  }
   for (size_t i = 0; i < p.counts.size(); ++i) {
     check_index(p.counts[i].signature, p.signatures.size(), "signature", "count", i);
     check_index(p.counts[i].site, p.sites.size(), "site", "count", i);

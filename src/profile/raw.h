@@ -4,11 +4,12 @@
 //
 //   PID-TAG names a process: a program may replace itself and keep its number
 //   events-PID-TAG-TID-N   RawHeader, padded to kRawHeaderBytes, then the latest RawEvents: those
-//   of the
-//                      present lap, until one of another
+//                      of the present lap, until one of another
+//   counts-PID-TAG-TID-N   the same header, then a RawEvent for each call, by its number
 //   events-….more      the RawEvents of all laps before; header.spilled of them count
 //   definitions-PID-TAG    what the numbers in the events mean
-//   samples-PID-TAG        RawSampleHeaders, each followed by its copy of the stack (mode "sample")
+//   samples-PID-TAG        RawSamples, each followed by its copy of the stack (mode "sample")
+//   stalls-PID-TAG         RawStalls: page faults and switches of threads (mode "trace")
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 namespace pellucid::profile {
 
-inline constexpr uint64_t kRawMagic = 0x31564550434c4c50;  // "PLLCPEV1"
+inline constexpr uint64_t kRawMagic = 0x32564550434c4c50;  // "PLLCPEV2"
 inline constexpr size_t kRawHeaderBytes = 4096;
 
 /// The processor's counter and the system's clock (CLOCK_MONOTONIC, nanoseconds) at one moment.
@@ -40,23 +41,34 @@ struct RawHeader {
 static_assert(sizeof(RawHeader) <= kRawHeaderBytes);
 
 /// Kinds of raw events: 1 + EventKind for scopes, and these.
-enum RawKind : uint16_t { kRawNothing = 0, kRawAllocation = 100, kRawFree = 101 };
-inline constexpr uint16_t kRawThrew = 1;  // a flag: the scope was left by an exception
+enum RawKind : uint8_t { kRawNothing = 0, kRawAllocation = 100, kRawFree = 101 };
+enum RawFlags : uint8_t {
+  kRawThrew = 1,  // the scope was left by an exception
+  kRawDone = 2,   // the scope has ended
+};
 
+/// In the number of a line: it is that of a whole stack.
 inline constexpr uint32_t kRawStack = 0x80000000u;
 
-/// One scope: written when it begins, with end 0, and completed when it ends. Or one block of
-/// memory taken or given back: then `end` is its address, `link` its size, `what` its category.
+/// One scope: written when it begins, and completed when it ends. Or one block of memory taken or
+/// given back. 32 bytes, so that none lies across two cache lines.
 struct RawEvent {
-  uint64_t begin;
-  uint64_t end;
-  uint64_t link;  // of an op: the number of the tape node it left; of Backward: the node's number
-  uint32_t what;  // a signature; of Module: a module
-  uint32_t site;  // or kRawStack and a stack, where whole stacks are recorded
-  uint16_t kind;
-  uint16_t flags;
-  uint32_t lap;  // written last; tells what is there from what an earlier round left behind
+  uint64_t begin;  // ticks; of a counter: how often
+  uint64_t rest;   // kind | flags << 8 | ticks that it took << 16; of a block: kind | category << 8
+                   // | address << 16
+  uint32_t link;   // of an op: the number of the tape node it left; of Backward: the node's number
+  uint32_t call;   // what was called from which line; of a block: link and call are its size
+  uint32_t inputs;  // of an op: tells its inputs from others, 0 where nothing can be said
+  uint32_t lap;     // written last; tells what is there from what an earlier round left behind
+
+  uint8_t kind() const { return static_cast<uint8_t>(rest); }
+  uint8_t flags() const { return static_cast<uint8_t>(rest >> 8); }
+  uint64_t high() const { return rest >> 16; }
+  uint64_t size() const { return uint64_t{call} << 32 | link; }
+  static uint64_t pack(uint8_t kind, uint8_t flags, uint64_t high) {
+    return kind | uint64_t{flags} << 8 | high << 16;
+  }
 };
-static_assert(sizeof(RawEvent) == 40);
+static_assert(sizeof(RawEvent) == 32);
 
 }  // namespace pellucid::profile

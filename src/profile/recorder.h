@@ -6,6 +6,7 @@
 // any moment. Nothing here throws, and nothing here is reported by itself.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +14,18 @@
 #include "pellucid/profiler.h"
 
 namespace pellucid::profile {
+
+/// A fast mixing of numbers into a hash.
+inline uint64_t mix(uint64_t hash, uint64_t value) noexcept {
+  hash ^= value;
+  hash *= 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+/// The same for two numbers at once, as fast as for one.
+inline uint64_t mix(uint64_t hash, uint64_t a, uint64_t b) noexcept {
+  const auto product = static_cast<unsigned __int128>(hash ^ a) * (b ^ 0xd6e8feb86659fd93u);
+  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
 
 /// Starts to record, from all threads; throws IoError where the folder cannot be written, and
 /// ValueError if a recording runs already.
@@ -42,9 +55,6 @@ PELLUCID_API uint32_t scope_signature(EventKind kind, std::string_view name) noe
 PELLUCID_API uint32_t find_module(uint64_t hash) noexcept;
 PELLUCID_API uint32_t define_module(uint64_t hash, uint32_t parent, std::string_view json) noexcept;
 
-/// The line of the program that runs now: the return address outside the library, or Python's.
-PELLUCID_API uint32_t current_site() noexcept;
-
 /// The module whose forward runs on this thread, by its number; 0 for none.
 PELLUCID_API uint32_t innermost_module() noexcept;
 
@@ -61,21 +71,33 @@ struct PythonSites {
 PELLUCID_API bool recording_stacks() noexcept;
 PELLUCID_API void set_python_sites(PythonSites sites) noexcept;
 
-/// Begins and ends a scope on this thread.
-PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what, uint32_t site,
+/// Begins and ends a scope on this thread, at the line of the program that runs now. `what` is a
+/// signature, of Module a module; `link` a number of the tape.
+PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what,
                               uint64_t link = 0) noexcept;
 PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
+
+/// Begins the scope of a call by the hash of its signature; false, and nothing begun, where it is
+/// the first with this signature from this line: then begin_new_call does it. `inputs` tells the
+/// values it reads from others, 0 where nothing can be said.
+bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs) noexcept;
+void begin_new_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
+                    uint32_t signature) noexcept;
+
+namespace detail {
+/// Counts how often a block was taken at an address while blocks are recorded, for many addresses
+/// together: where the count is the same, the block still is.
+inline constexpr size_t kGenerations = 4096;
+extern constinit std::array<std::atomic<uint32_t>, kGenerations> generations;
+inline std::atomic<uint32_t>& generation_of(const void* block) noexcept {
+  return generations[mix(0, reinterpret_cast<uint64_t>(block)) % kGenerations];
+}
+extern constinit std::atomic<bool> blocks_recorded;
+}  // namespace detail
 
 /// The executable of this process; "" where the system does not say.
 PELLUCID_API std::string own_program();
 /// A text as JSON writes it, with its quotes.
 PELLUCID_API std::string json_text(std::string_view text);
-
-/// A fast mixing of numbers into a hash.
-inline uint64_t mix(uint64_t hash, uint64_t value) noexcept {
-  hash ^= value;
-  hash *= 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 29);
-}
 
 }  // namespace pellucid::profile

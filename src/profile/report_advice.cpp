@@ -99,10 +99,10 @@ class Adviser {
     const Average* top = nullptr;
     for (const Average& a : averages_.rows)
       if (a.op_calls > 0 && (top == nullptr || a.op_time > top->op_time)) top = &a;
-    if (top == nullptr || top->least_time <= 0 || overhead_.starved(p_)) return;
+    if (top == nullptr || top->least_time <= 0 || overhead_.starved(p_) || p_.machine.busy) return;
     const auto time = static_cast<double>(top->op_time);
     if (time < 0.2 * duration_) return;
-    const double reached = top->least_time / time;
+    const double reached = top->rate().least / std::max(1.0, top->rate().time);
     const std::string name = group_name(p_, GroupBy::Op, top->event, false);
     const std::string because =
         fmt::format("{} takes {} of the run at {} of the {} ceiling", name,
@@ -155,7 +155,7 @@ class Adviser {
   }
 
   void repeats() {
-    int given[4] = {};
+    int given[5] = {};
     for (const Finding& f : find_repeated_work(p_, steps_)) {
       constexpr int kMostOfAKind = 3;
       const bool memory = f.kind == Finding::Kind::Retained;
@@ -167,6 +167,8 @@ class Adviser {
         switch (f.kind) {
           case Finding::Kind::Constant:
             return fmt::format("make the tensor of {} once", at_line);
+          case Finding::Kind::Same:
+            return fmt::format("keep the result of {}: its inputs have not changed", at_line);
           case Finding::Kind::Repeated:
             return fmt::format("if its inputs are the same, call {} once a step", at_line);
           case Finding::Kind::Growing:

@@ -20,9 +20,11 @@ namespace {
 
 // Nanoseconds of the recording by what they were spent on; they sum to the whole.
 struct Parts {
-  double compute = 0, memory = 0, dispatch = 0, unexplained = 0, scopes = 0, waits = 0, outside = 0;
+  double compute = 0, memory = 0, dispatch = 0, faults = 0, off_core = 0, first = 0;
+  double unexplained = 0, scopes = 0, waits = 0, outside = 0;
   double sum() const {
-    return compute + memory + dispatch + unexplained + scopes + waits + outside;
+    return compute + memory + dispatch + faults + off_core + first + unexplained + scopes + waits +
+           outside;
   }
 };
 
@@ -31,12 +33,13 @@ Parts parts_of(const Profile& p, const Overhead& o) {
   for (const Average& a : Averages(p, GroupBy::Shape).rows) {
     if (a.op_calls == 0) continue;
     const auto time = static_cast<double>(a.op_time);
-    const double explained = std::min(time, a.least_time);
-    const double dispatch =
-        std::min(time - explained, o.dispatch * static_cast<double>(a.op_calls));
-    (a.bound() == "memory" ? parts.memory : parts.compute) += explained;
-    parts.dispatch += dispatch;
-    parts.unexplained += time - explained - dispatch;
+    const TimeShares shares(a, o.dispatch);
+    (a.bound() == "memory" ? parts.memory : parts.compute) += time * shares.ceiling;
+    parts.dispatch += time * shares.dispatch;
+    parts.faults += time * shares.faults;
+    parts.off_core += time * shares.off_core;
+    parts.first += time * shares.first;
+    parts.unexplained += time * shares.unexplained;
   }
   parts.waits = static_cast<double>(o.wait_time);
   parts.scopes = static_cast<double>(o.scope_time) - parts.waits;
@@ -47,10 +50,13 @@ Parts parts_of(const Profile& p, const Overhead& o) {
 // "the work itself", by what limits it.
 std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& parts) {
   if (o.starved(p)) return "time in which no core worked for it";
-  const std::array<std::pair<double, std::string_view>, 6> causes = {
+  const std::array<std::pair<double, std::string_view>, 9> causes = {
       {{parts.compute, "the machine's arithmetic"},
        {parts.memory, "the machine's memory"},
        {parts.dispatch, "the cost of calling ops"},
+       {parts.faults, "pages of memory that were not there yet"},
+       {parts.off_core, "time in which ops had no core"},
+       {parts.first, "first calls, which touch memory and make primitives"},
        {parts.unexplained, "kernels that stay below both ceilings"},
        {parts.scopes + parts.outside, "code between the ops"},
        {parts.waits, "waiting for data"}}};
@@ -62,7 +68,7 @@ std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& pa
 std::string ending(const RunInfo& run) {
   std::string out;
   if (run.signal != 0)
-    out = fmt::format("ended by signal {} ({}); the recording reaches until then", run.signal,
+    out = fmt::format("was ended by signal {} ({}); the recording reaches until then", run.signal,
                       strsignal(run.signal));
   else if (!run.complete)
     out = "did not close its recording";
@@ -114,9 +120,9 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
   const MemoryPeak peak(p);
   ReportTable t{.name = "overview"};
   const RunInfo& run = p.run;
-  t.heading = fmt::format("{}\n{} of {}{}{}, {} events on {} thread{}, mode {}\n", run.program,
-                          format_duration(static_cast<double>(run.duration)),
-                          run.started.empty() ? "a recording" : run.started,
+  t.heading = fmt::format("{}\n{} recorded{}{}{}{}, {} events on {} thread{}, mode {}\n",
+                          run.program, format_duration(static_cast<double>(run.duration)),
+                          run.started.empty() ? "" : " at ", run.started,
                           run.version.empty() ? "" : ", pellucid ", run.version,
                           text::group_digits(static_cast<int64_t>(p.events.size())),
                           p.threads.size(), p.threads.size() == 1 ? "" : "s", run.mode);
@@ -135,6 +141,9 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
   add("ops, at the compute ceiling", parts.compute);
   add("ops, at the memory ceiling", parts.memory);
   add("ops, dispatch", parts.dispatch);
+  add("ops, in page faults", parts.faults);
+  add("ops, without a core", parts.off_core);
+  add("ops, first calls of a kind", parts.first);
   add("ops, beyond both ceilings", parts.unexplained);
   add("scopes between their ops", parts.scopes);
   add("waiting for data", parts.waits);
@@ -175,15 +184,18 @@ ReportTable top_ops(const Profile& p, const ReportOptions& o) {
   cut_rows(order, o, 10, t.footing);
   for (const size_t i : order) {
     const Average& a = averages.rows[i];
-    const double time = std::max(1.0, static_cast<double>(a.op_time));
+    const auto time = static_cast<double>(a.op_time);
+    const Rate& rate = a.rate();
+    const double spent = std::max(1.0, rate.time);
     t.rows.push_back({cell(group_name(p, GroupBy::Op, a.event, false)), count_cell(a.op_calls),
                       time_cell(time), share_cell(time, static_cast<double>(all)),
-                      time_cell(time / static_cast<double>(a.op_calls)),
-                      cell(fmt::format("{:.2f}", a.flops / time), a.flops / time),
-                      cell(fmt::format("{:.2f}", a.bytes / time), a.bytes / time),
-                      a.least_time > 0 ? share_cell(a.least_time, time) : no_cell(),
-                      a.least_time > 0 ? cell(std::string(a.bound())) : no_cell()});
+                      time_cell(spent / static_cast<double>(rate.calls)),
+                      cell(fmt::format("{:.2f}", rate.flops / spent), rate.flops / spent),
+                      cell(fmt::format("{:.2f}", rate.bytes / spent), rate.bytes / spent),
+                      ceiling_cell(a, rate.least > 0),
+                      rate.least > 0 ? cell(std::string(a.bound())) : no_cell()});
   }
+  t.footing += rate_note(averages.rows);
   return t;
 }
 

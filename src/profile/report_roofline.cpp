@@ -88,26 +88,54 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
 
 namespace {
 
+// What the system took of the ops, or why that is not known.
+std::string stall_line(const Profile& p) {
+  if (!p.run.stalls_missing.empty())
+    return fmt::format("page faults and switches by op: none ({})\n", p.run.stalls_missing);
+  int64_t faults = 0, waits = 0, preempted = 0;
+  double fault_time = 0, off_time = 0;
+  for (const Stall& s : p.stalls) {
+    if (s.event < 0) continue;
+    const bool fault = s.kind == Stall::Kind::PageFault;
+    ++(fault ? faults : (s.kind == Stall::Kind::Waiting ? waits : preempted));
+    if (s.thread == p.events[at(s.event)].thread)
+      (fault ? fault_time : off_time) += static_cast<double>(s.duration);
+  }
+  if (p.stalls.empty() && p.run.stalls_lost == 0) return {};
+  std::string line = fmt::format(
+      "inside events: {} page faults took {}; {} waits and {} times preempted, {} without a core",
+      text::group_digits(faults), format_duration(fault_time), text::group_digits(waits),
+      text::group_digits(preempted), format_duration(off_time));
+  if (p.run.stalls_lost > 0)
+    line += fmt::format("; {} records of them were lost", text::group_digits(p.run.stalls_lost));
+  return line + "\n";
+}
+
 // The cells from Calls to Unexplained.
-void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overhead,
-                 bool measured) {
+void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overhead, bool measured,
+                 bool stalls) {
   const double time = std::max(1.0, static_cast<double>(a.op_time));
-  const double explained = std::min(1.0, a.least_time / time);
-  const double dispatch =
-      std::min(1 - explained, overhead.dispatch * static_cast<double>(a.op_calls) / time);
+  const TimeShares shares(a, overhead.dispatch);
   const auto number = [](double value) { return cell(fmt::format("{:.2f}", value), value); };
+  const Rate& rate = a.rate();
+  const double spent = std::max(1.0, rate.time);
   row.push_back(count_cell(a.op_calls));
   row.push_back(time_cell(time));
   row.push_back(share_cell(time, static_cast<double>(overhead.op_time)));
   row.push_back(cell(with_prefix(a.flops, ""), a.flops));
   row.push_back(cell(with_prefix(a.bytes, "B"), a.bytes));
   row.push_back(a.bytes > 0 ? number(a.flops / a.bytes) : no_cell());
-  row.push_back(number(a.flops / time));
-  row.push_back(number(a.bytes / time));
-  row.push_back(measured ? share_cell(a.least_time, time) : no_cell());
+  row.push_back(number(rate.flops / spent));
+  row.push_back(number(rate.bytes / spent));
+  row.push_back(ceiling_cell(a, measured));
   row.push_back(measured && a.least_time > 0 ? cell(std::string(a.bound())) : no_cell());
-  row.push_back(measured ? share_cell(dispatch, 1) : no_cell());
-  row.push_back(measured ? share_cell(1 - explained - dispatch, 1) : no_cell());
+  row.push_back(measured ? share_cell(shares.dispatch, 1) : no_cell());
+  row.push_back(stalls ? count_cell(a.faults) : no_cell());
+  row.push_back(stalls ? share_cell(shares.faults, 1) : no_cell());
+  row.push_back(stalls ? count_cell(a.switches) : no_cell());
+  row.push_back(stalls ? share_cell(shares.off_core, 1) : no_cell());
+  row.push_back(measured ? share_cell(shares.first, 1) : no_cell());
+  row.push_back(measured ? share_cell(shares.unexplained, 1) : no_cell());
 }
 
 }  // namespace
@@ -117,6 +145,7 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
   const Averages averages(p, by);
   const Overhead overhead(p);
   const bool measured = p.machine.flops_all > 0 && !p.machine.levels.empty();
+  const bool stalls = p.run.mode == "trace" && p.run.stalls_missing.empty();
   ReportTable t{.name = "roofline"};
   if (measured)
     t.heading = fmt::format(
@@ -138,6 +167,11 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
                {"% of ceiling", "ceiling_share"},
                {"Bound", "bound", false},
                {"Dispatch", "dispatch_share"},
+               {"Faults", "page_faults"},
+               {"In faults", "fault_share"},
+               {"Switches", "switches"},
+               {"Off core", "off_core_share"},
+               {"First calls", "first_share"},
                {"Unexplained", "unexplained_share"}};
   if (by == GroupBy::Shape) t.columns.push_back({"Input Shapes", "input_shapes", false});
   std::vector<size_t> order =
@@ -147,18 +181,19 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
   for (const size_t i : order) {
     const Average& a = averages.rows[i];
     std::vector<Cell> row = {cell(group_name(p, by, a.event, o.full_paths))};
-    add_figures(row, a, overhead, measured);
+    add_figures(row, a, overhead, measured, stalls);
     if (by == GroupBy::Shape)
       row.push_back(cell(shapes_of(p.signatures[at(p.events[at(a.event)].signature)].inputs)));
     t.rows.push_back(std::move(row));
   }
+  t.footing += rate_note(averages.rows);
   t.footing += fmt::format("dispatch: {} a call ({})\n", format_duration(overhead.dispatch),
                            overhead.dispatch_source);
   t.footing += fmt::format(
       "waiting for data: {} ({} of the run)\n",
       format_duration(static_cast<double>(overhead.wait_time)),
       percent(static_cast<double>(overhead.wait_time), static_cast<double>(p.run.duration)));
-  t.footing += overhead.counters + coverage_lines(p, overhead);
+  t.footing += stall_line(p) + overhead.counters + coverage_lines(p, overhead);
   return {std::move(t)};
 }
 

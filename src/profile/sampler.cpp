@@ -35,7 +35,7 @@ namespace pellucid::profile {
 namespace {
 
 constexpr size_t kStackPart = 4096;
-constexpr size_t kStackParts = 6;               // at most 24 KiB of each stack are kept
+constexpr size_t kStackParts = 4;               // at most 16 KiB of each stack are kept
 constexpr size_t kMostBytes = size_t{2} << 30;  // of all samples
 constexpr size_t kRoom = size_t{8} << 20;       // what is kept ready ahead of the handlers
 constexpr size_t kHandlerStack = size_t{64} << 10;
@@ -66,16 +66,27 @@ struct HandlerState {
 };
 HandlerState g_state;
 
-struct Innermost {
-  uint32_t kind = 0, what = 0, site = 0;
-};
-constinit thread_local Innermost t_innermost;
+constinit thread_local uint32_t t_innermost = 0;
 constinit thread_local bool t_prepared = false;
 constinit thread_local void* t_stack = nullptr;  // the handler's, where it is ours
+// Of threads that were prepared: their number, and where their stack lies.
+constinit thread_local int32_t t_thread = 0;
+constinit thread_local uint64_t t_lowest = 0, t_highest = 0;
 
-// The top of the stack, as far as it is mapped; read by a system call, so that a stack pointer that
-// points anywhere does no harm.
+// Neither checked nor intercepted: it reads what frames of other functions hold.
+void copy_words(char* to, uint64_t from, size_t bytes) noexcept {
+  size_t words = bytes / 8;
+  asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(words) : : "memory");
+}
+
+// The top of the stack, as far as it is mapped. Where it is not known to be one, it is read by a
+// system call, so that a stack pointer that points anywhere does no harm.
 size_t copy_stack(uint64_t from, char* to) noexcept {
+  if (from >= t_lowest && from < t_highest) {
+    const size_t bytes = std::min<size_t>(t_highest - from, kStackPart * kStackParts) / 8 * 8;
+    copy_words(to, from, bytes);
+    return bytes;
+  }
   iovec local{to, kStackPart * kStackParts};
   iovec remote[kStackParts + 1];
   size_t count = 0, left = kStackPart * kStackParts;
@@ -107,11 +118,9 @@ void take_sample(const ucontext_t& context) noexcept {
   } while (!g_state.used.compare_exchange_weak(offset, offset + size));
   auto* s = reinterpret_cast<RawSample*>(base + offset);
   s->at = __rdtsc();
-  s->thread = static_cast<int32_t>(syscall(SYS_gettid));
+  s->thread = t_thread ? t_thread : static_cast<int32_t>(syscall(SYS_gettid));
   s->stack_bytes = static_cast<uint32_t>(bytes);
-  s->what = t_innermost.what;
-  s->site = t_innermost.site;
-  s->kind = t_innermost.kind;
+  s->call = t_innermost;
   s->reserved = 0;
   for (int i = 0; i < kSampleRegisters; ++i)
     s->registers[i] = static_cast<uint64_t>(registers[kOrder[i]]);
@@ -170,20 +179,27 @@ void save_maps(const std::string& folder, const std::string& tag) {
 }
 
 void keep_room(Sampler& s) {
-  const size_t used = g_state.used.load(std::memory_order_relaxed);
-  if (used + kRoom > s.file->ready() && s.file->grow(used + 2 * kRoom))
-    g_state.ready.store(s.file->ready(), std::memory_order_release);
+  const size_t used = g_state.used.load(std::memory_order_relaxed), before = s.file->ready();
+  if (used + kRoom <= before || !s.file->grow(used + 2 * kRoom)) return;
+  // The pages are made here, all at once, and not by faults in the handlers.
+  madvise(s.file->data() + before, s.file->ready() - before, MADV_POPULATE_WRITE);
+  g_state.ready.store(s.file->ready(), std::memory_order_release);
 }
 
 void watch(Sampler& s) {
   prctl(PR_SET_NAME, "pellucid-watch");
   std::unique_lock lock(s.mutex);
   s.watcher_id = static_cast<pid_t>(syscall(SYS_gettid));
-  for (int turn = 0; !s.stopping; ++turn) {
+  // Each turn takes a core away for a moment; room is kept for more samples than come meanwhile.
+  const auto pause = std::chrono::milliseconds(s.rate > 1000 ? 10 : 50);
+  auto maps_saved = std::chrono::steady_clock::now();
+  while (!s.stopping) {
+    s.wake.wait_for(lock, pause);
     find_threads(s);
     keep_room(s);
-    if (turn % 50 == 0) save_maps(s.folder, s.tag);
-    s.wake.wait_for(lock, std::chrono::milliseconds(10));
+    if (std::chrono::steady_clock::now() - maps_saved < std::chrono::milliseconds(500)) continue;
+    save_maps(s.folder, s.tag);
+    maps_saved = std::chrono::steady_clock::now();
   }
 }
 
@@ -198,8 +214,12 @@ void open_file(Sampler& s, const std::string& folder, const std::string& tag) {
   g_state.base.store(s.file->data());
 }
 
+// The first turn is done at once: a recording begins with its first op.
 void start_watcher(Sampler& s) {
   s.stopping = false;
+  s.watcher_id = 0;
+  find_threads(s);
+  save_maps(s.folder, s.tag);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own
@@ -212,6 +232,17 @@ void start_watcher(Sampler& s) {
 void prepare_thread_for_samples() noexcept {
   if (t_prepared) return;
   t_prepared = true;
+  pthread_attr_t facts;
+  if (pthread_getattr_np(pthread_self(), &facts) == 0) {
+    void* lowest = nullptr;
+    size_t bytes = 0;
+    if (pthread_attr_getstack(&facts, &lowest, &bytes) == 0) {
+      t_lowest = reinterpret_cast<uint64_t>(lowest);
+      t_highest = t_lowest + bytes;
+    }
+    pthread_attr_destroy(&facts);
+  }
+  t_thread = static_cast<int32_t>(syscall(SYS_gettid));
   stack_t old{};
   if (sigaltstack(nullptr, &old) == 0 && !(old.ss_flags & SS_DISABLE) &&
       old.ss_size >= kHandlerStack)
@@ -235,9 +266,7 @@ void release_thread_after_samples() noexcept {
   t_stack = nullptr;
 }
 
-void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept {
-  t_innermost = {kind, what, site};
-}
+void note_innermost(uint32_t call) noexcept { t_innermost = call; }
 
 void start_sampler(const std::string& folder, const std::string& tag, double rate) {
   Sampler& s = Sampler::get();
@@ -283,6 +312,7 @@ void restart_sampler(const std::string& folder, const std::string& tag) {
   new (&s.wake) std::condition_variable;
   new (&s.watcher) std::thread;
   s.timers.clear();
+  t_thread = static_cast<int32_t>(syscall(SYS_gettid));
   s.file->abandon();
   g_state.running = 0;
   open_file(s, folder, tag);

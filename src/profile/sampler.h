@@ -17,8 +17,8 @@ struct RawSample {
   uint64_t at;     // ticks
   int32_t thread;
   uint32_t stack_bytes;  // a multiple of 8
-  uint32_t what, site;   // the innermost scope
-  uint32_t kind, reserved;
+  uint32_t call;         // the innermost scope, 0 for none
+  uint32_t reserved;
   uint64_t registers[kSampleRegisters];
 };
 inline constexpr uint64_t kSampleMagic = 0x454c504d4153504c;
@@ -32,7 +32,7 @@ void restart_sampler(const std::string& folder, const std::string& tag);
 void prepare_thread_for_samples() noexcept;
 /// Takes that stack away again; the thread ends.
 void release_thread_after_samples() noexcept;
-/// Tells what runs on this thread.
-void note_innermost(uint16_t kind, uint32_t what, uint32_t site) noexcept;
+/// Tells which call runs on this thread.
+void note_innermost(uint32_t call) noexcept;
 
 }  // namespace pellucid::profile

@@ -25,6 +25,11 @@ std::string_view name_of(EventKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
+std::string_view name_of(Stall::Kind kind) {
+  constexpr std::string_view kNames[] = {"page fault", "waiting", "preempted"};
+  return kNames[static_cast<int>(kind)];
+}
+
 std::string_view name_of(Phase phase) {
   constexpr std::string_view kNames[] = {"forward", "backward", "optimizer"};
   return kNames[static_cast<int>(phase)];
@@ -35,7 +40,8 @@ void remove_folder(const std::string& folder) {
   if (!d) return;
   while (const dirent* entry = readdir(d)) {
     const std::string_view name = entry->d_name;
-    for (const std::string_view ours : {"events-", "counts-", "definitions-", "samples-", "maps-"})
+    for (const std::string_view ours :
+         {"events-", "counts-", "definitions-", "samples-", "maps-", "stalls-"})
       if (name.starts_with(ours)) unlink((folder + "/" + entry->d_name).c_str());
   }
   closedir(d);

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr int kApplication = 0x706c6c63;  // "pllc", in the file's header
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 constexpr const char* kSchema = R"(
 CREATE TABLE run(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -30,13 +30,14 @@ CREATE TABLE site(id INTEGER PRIMARY KEY, file TEXT, line INT, function TEXT, ob
 CREATE TABLE module(id INTEGER PRIMARY KEY, parent INT, name TEXT, path TEXT, type TEXT, parameters INT,
   parameter_bytes INT);
 CREATE TABLE event(id INTEGER PRIMARY KEY, begin INT, "end" INT, parent INT, signature INT, thread INT, site INT,
-  module INT, forward INT, stack INT, step INT, self INT, allocated INT, freed INT, phase INT, flags INT);
+  module INT, forward INT, stack INT, step INT, self INT, allocated INT, freed INT, phase INT, flags INT, inputs INT);
 CREATE TABLE allocation(id INTEGER PRIMARY KEY, begin INT, "end" INT, bytes INT, event INT, freed_by INT,
   thread INT, category INT);
 CREATE TABLE frame(id INTEGER PRIMARY KEY, parent INT, site INT);
 CREATE TABLE sample(id INTEGER PRIMARY KEY, at INT, thread INT, stack INT, signature INT, site INT);
 CREATE TABLE count(signature INT, site INT, calls INT);
 CREATE TABLE counter(name TEXT, value REAL, missing TEXT);
+CREATE TABLE stall(id INTEGER PRIMARY KEY, kind TEXT, begin INT, duration INT, thread INT, event INT);
 CREATE VIEW op AS SELECT event.id, signature.name, signature.kind, event.begin, event."end", event.self,
   site.file, site.line, module.path AS module, signature.inputs, signature.flops, signature.bytes
   FROM event JOIN signature ON signature.id = event.signature
@@ -165,6 +166,8 @@ void write_run(Database& db, const Profile& p) {
   s.insert(std::string("sample_rate"), r.sample_rate);
   s.insert(std::string("peak_memory"), r.peak_memory);
   s.insert(std::string("memory_at_start"), r.memory_at_start);
+  s.insert(std::string("stalls_missing"), r.stalls_missing);
+  s.insert(std::string("stalls_lost"), r.stalls_lost);
   if (!p.machine.cpu.empty()) s.insert(std::string("machine"), ceilings_text(p.machine));
 }
 
@@ -187,10 +190,11 @@ void write_tables(Database& db, const Profile& p) {
   rows("module", 7, p.modules, [](Statement& s, size_t i, const ModuleInfo& m) {
     s.insert(i, m.parent, m.name, m.path, m.type, m.parameters, m.parameter_bytes);
   });
-  rows("event", 16, p.events, [](Statement& s, size_t i, const Event& e) {
+  rows("event", 17, p.events, [](Statement& s, size_t i, const Event& e) {
     s.insert(i, e.begin, e.end, e.parent, e.signature, e.thread, e.site, e.module, e.forward,
              e.stack, e.step, e.self, e.allocated, e.freed, static_cast<int>(e.phase),
-             static_cast<int>(e.threw) | static_cast<int>(e.open) << 1);
+             static_cast<int>(e.threw) | static_cast<int>(e.open) << 1,
+             static_cast<int64_t>(e.inputs));
   });
   rows("allocation", 8, p.allocations, [](Statement& s, size_t i, const Allocation& a) {
     s.insert(i, a.begin, a.end, a.bytes, a.event, a.freed_by, a.thread,
@@ -205,6 +209,9 @@ void write_tables(Database& db, const Profile& p) {
        [](Statement& s, size_t, const CallCount& c) { s.insert(c.signature, c.site, c.calls); });
   rows("counter", 3, p.counters,
        [](Statement& s, size_t, const Counter& c) { s.insert(c.name, c.value, c.missing); });
+  rows("stall", 6, p.stalls, [](Statement& s, size_t i, const Stall& x) {
+    s.insert(i, std::string(name_of(x.kind)), x.begin, x.duration, x.thread, x.event);
+  });
 }
 
 void sync_file(const std::string& path) {
@@ -234,6 +241,8 @@ void read_run(Database& db, Profile& p) {
     if (key == "sample_rate") r.sample_rate = s.number(1);
     if (key == "peak_memory") r.peak_memory = s.integer(1);
     if (key == "memory_at_start") r.memory_at_start = s.integer(1);
+    if (key == "stalls_missing") r.stalls_missing = s.text(1);
+    if (key == "stalls_lost") r.stalls_lost = s.integer(1);
     if (key == "machine") p.machine = ceilings_from_text(s.text(1));
   }
 }
@@ -242,6 +251,13 @@ EventKind kind_from(const std::string& name) {
   for (int k = 0; k < kEventKindCount; ++k)
     if (name_of(static_cast<EventKind>(k)) == name) return static_cast<EventKind>(k);
   return EventKind::User;
+}
+
+Stall::Kind stall_kind_from(const std::string& name) {
+  using Kind = Stall::Kind;
+  for (const Kind k : {Kind::Waiting, Kind::Preempted})
+    if (name_of(k) == name) return k;
+  return Kind::PageFault;
 }
 
 void read_names(Database& db, Profile& p) {
@@ -265,10 +281,12 @@ void read_names(Database& db, Profile& p) {
     p.modules.push_back({s.index(0), s.text(1), s.text(2), s.text(3), s.integer(4), s.integer(5)});
 }
 
-void read_rows(Database& db, Profile& p) {
-  for (Statement s(db,
-                   "SELECT begin, \"end\", parent, signature, thread, site, module, forward, "
-                   "stack, step, self, allocated, freed, phase, flags FROM event ORDER BY id");
+void read_rows(Database& db, Profile& p, int64_t version) {
+  const std::string columns =
+      "begin, \"end\", parent, signature, thread, site, module, forward, stack, step, self, "
+      "allocated, freed, phase, flags, ";
+  for (Statement s(
+           db, "SELECT " + columns + (version < 2 ? "0" : "inputs") + " FROM event ORDER BY id");
        s.next();) {
     Event e;
     e.begin = s.integer(0), e.end = s.integer(1);
@@ -278,6 +296,7 @@ void read_rows(Database& db, Profile& p) {
     e.self = s.integer(10), e.allocated = s.integer(11), e.freed = s.integer(12);
     e.phase = static_cast<Phase>(std::clamp<int64_t>(s.integer(13), 0, 2));
     e.threw = s.integer(14) & 1, e.open = s.integer(14) & 2;
+    e.inputs = static_cast<uint32_t>(s.integer(15));
     p.events.push_back(e);
   }
   for (Statement s(db,
@@ -297,6 +316,11 @@ void read_rows(Database& db, Profile& p) {
     p.counts.push_back({s.index(0), s.index(1), s.integer(2)});
   for (Statement s(db, "SELECT name, value, missing FROM counter"); s.next();)
     p.counters.push_back({s.text(0), s.number(1), s.text(2)});
+  if (version < 2) return;
+  for (Statement s(db, "SELECT kind, begin, duration, thread, event FROM stall ORDER BY id");
+       s.next();)
+    p.stalls.push_back(
+        {stall_kind_from(s.text(0)), s.integer(1), s.integer(2), s.index(3), s.index(4)});
 }
 
 // Every reference lies inside its table, and parents come before their children, so that whoever
@@ -304,7 +328,7 @@ void read_rows(Database& db, Profile& p) {
 void check_references(const Profile& p, const std::string& file) {
   const auto inside = [&](int64_t index, size_t size, const char* what, bool needed = false) {
     if (index < (needed ? 0 : -1) || index >= static_cast<int64_t>(size))
-      fail(file, fmt::format("is damaged: a {} {} is not there", what, index));
+      fail(file, fmt::format("is damaged: it has no {} {}", what, index));
   };
   for (size_t i = 0; i < p.modules.size(); ++i) inside(p.modules[i].parent, i, "module");
   for (size_t i = 0; i < p.frames.size(); ++i) {
@@ -332,6 +356,11 @@ void check_references(const Profile& p, const std::string& file) {
     inside(s.stack, p.frames.size(), "stack");
     inside(s.signature, p.signatures.size(), "signature");
     inside(s.site, p.sites.size(), "site");
+  }
+  for (const Stall& s : p.stalls) {
+    inside(s.thread, p.threads.size(), "thread", true);
+    inside(s.event, p.events.size(), "event");
+    if (s.duration < 0) fail(file, "is damaged: a stall ends before it begins");
   }
   for (const CallCount& c : p.counts) {
     inside(c.signature, p.signatures.size(), "signature", true);
@@ -383,6 +412,9 @@ Profile Profile::load(const std::string& file) {
     fail(file, fmt::format("could not be read: {}", strerror(error)));
   }
   if (!S_ISREG(facts.st_mode)) fail(file, "is no file");
+  if (facts.st_size == 0) fail(file, "is no profile: it is empty");
+  if (access(file.c_str(), R_OK) != 0)
+    fail(file, fmt::format("could not be read: {}", strerror(errno)));
   Database db(file, SQLITE_OPEN_READONLY);
   const int64_t application = pragma(db, "PRAGMA application_id");
   if (application != kApplication) fail(file, "is a SQLite file, but no profile of pellucid");
@@ -395,7 +427,7 @@ Profile Profile::load(const std::string& file) {
   try {
     read_run(db, p);
     read_names(db, p);
-    read_rows(db, p);
+    read_rows(db, p, version);
   } catch (const Json::exception&) { fail(file, "is damaged: a list of tensors cannot be read"); }
   check_references(p, file);
   return p;

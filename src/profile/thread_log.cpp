@@ -13,6 +13,7 @@
 #include <new>
 
 #include "pellucid/error.h"
+#include "profile/stalls.h"
 
 namespace pellucid::profile {
 namespace {
@@ -30,12 +31,13 @@ void NumberTable::add(uint64_t key, uint32_t value) {
   if (2 * (used_ + 1) > cells_.size()) {
     std::vector<Cell> old(cells_.size() * 2);
     old.swap(cells_);
+    mask_ = cells_.size() - 1;
     used_ = 0;
     for (const Cell& c : old)
       if (c.value) add(c.key, c.value);
   }
-  size_t i = key & mask();
-  while (cells_[i].value) i = (i + 1) & mask();
+  size_t i = key & mask_;
+  while (cells_[i].value) i = (i + 1) & mask_;
   cells_[i] = {key, value};
   ++used_;
 }
@@ -51,7 +53,8 @@ MappedFile::MappedFile(const std::string& path, size_t most) : most_(most) {
     const int error = errno;
     close(file_);
     unlink(path.c_str());
-    detail::raise<IoError>("profile: '{}' could not be mapped: {}.", path, std::strerror(error));
+    pellucid::detail::raise<IoError>("profile: '{}' could not be mapped: {}.", path,
+                                     std::strerror(error));
   }
   base_ = static_cast<char*>(p);
 }
@@ -89,17 +92,21 @@ void MappedFile::abandon() noexcept {
 
 namespace {
 constexpr size_t kCounters = size_t{1} << 15;
-constexpr size_t kBuffered = 50'000;  // events, 2 MB
+constexpr size_t kBuffered = 8192;  // events, 256 KB
 constexpr size_t file_bytes(bool counts) {
   return kRawHeaderBytes + (counts ? kCounters : kBuffered) * sizeof(RawEvent);
 }
 }  // namespace
 
-ThreadLog::ThreadLog(const std::string& path, size_t limit, uint32_t serial, bool counts)
-    : file(path, file_bytes(counts)), recording(serial), limit_(limit) {
+ThreadLog::ThreadLog(const std::string& path, size_t limit, uint32_t serial, Mode how)
+    : recording(serial), mode(how), file(path, file_bytes(how == Mode::Count)), limit_(limit) {
+  const bool counts = mode == Mode::Count;
   PELLUCID_CHECK(file.grow(file_bytes(counts)), IoError, "profile: there is no room for '{}'.",
                  path);
   file.set_used(file_bytes(counts));
+  // All pages at once cost less than one after the other, and not in the middle of an op. Where
+  // the system is too old for this, each costs a fault.
+  if (!counts) madvise(file.data(), file_bytes(counts), MADV_POPULATE_WRITE);
   auto* h = new (file.data()) RawHeader;
   h->event_bytes = sizeof(RawEvent);
   h->process = getpid();
@@ -126,9 +133,10 @@ void ThreadLog::abandon() noexcept {
 bool ThreadLog::spill() noexcept {
   RawHeader& h = header();
   h.last = read_clocks();
+  drain_stalls();
   const auto bytes =
       static_cast<size_t>(reinterpret_cast<char*>(end) - reinterpret_cast<char*>(first));
-  const auto offset = static_cast<off_t>(base * sizeof(RawEvent));
+  const auto offset = static_cast<off_t>((lap - 1) * bytes);
   if (bytes == 0 || spilled_ < 0 || static_cast<size_t>(offset) + 2 * bytes > limit_ ||
       pwrite(spilled_, first, bytes, offset) != static_cast<ssize_t>(bytes)) {
     limit_ = 0;  // it is full: do not try again for every event
@@ -136,47 +144,33 @@ bool ThreadLog::spill() noexcept {
     return false;
   }
   // A kill in between leaves the events in both places; the reader sees that by the lap.
-  h.spilled = base + kBuffered;
+  h.spilled = uint64_t{lap} * kBuffered;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   h.lap = ++lap;
-  base += kBuffered;
   next = first;
   return true;
 }
 
-void ThreadLog::finish(uint64_t number, uint64_t at, uint64_t link, uint16_t flags) noexcept {
-  if (number >= base) [[likely]] {
-    RawEvent& e = first[number - base];
-    if (link) e.link = link;
-    e.flags |= flags;
-    e.end = at;
-    return;
-  }
+void ThreadLog::finish_spilled(const OpenScope& scope, uint64_t at, uint32_t link,
+                               uint8_t flags) noexcept {
   RawEvent e;
+  const uint64_t number =
+      uint64_t{scope.lap - 1} * kBuffered + static_cast<uint64_t>(scope.event - first);
   const auto offset = static_cast<off_t>(number * sizeof(RawEvent));
   if (pread(spilled_, &e, sizeof e, offset) != static_cast<ssize_t>(sizeof e)) return;
-  if (link) e.link = link;
-  e.flags |= flags;
-  e.end = at;
+  complete(e, at, link, flags);
   [[maybe_unused]] const ssize_t n = pwrite(spilled_, &e, sizeof e, offset);
 }
 
-RawEvent* ThreadLog::counter(uint32_t what, uint32_t site) noexcept {
-  const uint64_t key = uint64_t{what} << 32 | site;
-  auto* cells = reinterpret_cast<RawEvent*>(file.data() + kRawHeaderBytes);
-  size_t i = (key * 0x9e3779b97f4a7c15u) >> 49;
-  for (size_t tried = 0; tried < kCounters; ++tried, i = (i + 1) % kCounters) {
-    RawEvent& cell = cells[i];
-    if (cell.kind == kRawNothing) {
-      cell.what = what;
-      cell.site = site;
-      cell.lap = lap;
-      return &cell;
-    }
-    if (cell.what == what && cell.site == site) return &cell;
+void ThreadLog::count(uint32_t call, uint8_t kind) noexcept {
+  if (call >= kCounters) {
+    ++header().dropped;
+    return;
   }
-  ++header().dropped;
-  return nullptr;
+  RawEvent& cell = first[call];
+  ++cell.begin;
+  cell.call = call;
+  cell.rest = RawEvent::pack(kind, 0, 0);
 }
 
 }  // namespace pellucid::profile

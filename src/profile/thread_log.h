@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pellucid/profiler.h"
 #include "profile/raw.h"
 
 namespace pellucid::profile {
@@ -17,9 +18,10 @@ class NumberTable {
  public:
   /// 0 where the key is unknown.
   uint32_t find(uint64_t key) const noexcept {
-    for (size_t i = key & mask();; i = (i + 1) & mask()) {
+    for (size_t i = key & mask_;; i = (i + 1) & mask_) {
+      if (cells_[i].key == key) [[likely]]
+        return cells_[i].value;
       if (cells_[i].value == 0) return 0;
-      if (cells_[i].key == key) return cells_[i].value;
     }
   }
   void add(uint64_t key, uint32_t value);
@@ -29,8 +31,8 @@ class NumberTable {
     uint64_t key = 0;
     uint32_t value = 0;
   };
-  size_t mask() const { return cells_.size() - 1; }
-  std::vector<Cell> cells_ = std::vector<Cell>(256);
+  size_t mask_ = 255;
+  std::vector<Cell> cells_ = std::vector<Cell>(mask_ + 1);
   size_t used_ = 0;
 };
 
@@ -60,17 +62,20 @@ class MappedFile {
 
 struct OpenScope {
   const void* owner = nullptr;
-  uint64_t event = kNotRecorded;  // its number in this log
-  uint32_t what = 0, site = 0, module = 0;
-  uint16_t kind = 0;
-  static constexpr uint64_t kNotRecorded = ~uint64_t{0};
+  uint64_t place = 0;         // the line it was begun from, see find_place
+  RawEvent* event = nullptr;  // null: not recorded
+  uint32_t lap = 0;           // of the event; in a later one it is no longer there
+  uint32_t module = 0;        // the innermost one
+  uint32_t call = 0;
+  uint32_t kind = 0;
 };
 
 /// Events go round in a small mapped buffer; when it is full, it is appended to a file with one
 /// write. So memory stays small, pages are touched once, and a killed process loses nothing.
-struct ThreadLog {
+/// What every event needs comes first, in one cache line.
+struct alignas(64) ThreadLog {
   static constexpr int kMostOpen = 256;
-  ThreadLog(const std::string& path, size_t limit, uint32_t recording, bool counts);
+  ThreadLog(const std::string& path, size_t limit, uint32_t recording, Mode mode);
   ~ThreadLog();
   RawHeader& header() { return *reinterpret_cast<RawHeader*>(file.data()); }
   RawEvent* append() noexcept {
@@ -83,27 +88,37 @@ struct ThreadLog {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     e->lap = lap;
   }
-  uint64_t number_of(const RawEvent* e) const { return base + static_cast<uint64_t>(e - first); }
-  /// Completes an event, wherever it is by now.
-  void finish(uint64_t number, uint64_t at, uint64_t link, uint16_t flags) noexcept;
-  /// The counter of one (signature, site) in a recording that counts.
-  RawEvent* counter(uint32_t what, uint32_t site) noexcept;
+  /// Completes the event of a scope, wherever it is by now.
+  void finish(const OpenScope& scope, uint64_t at, uint32_t link, uint8_t flags) noexcept {
+    if (scope.lap == lap) [[likely]]
+      complete(*scope.event, at, link, flags);
+    else
+      finish_spilled(scope, at, link, flags);
+  }
+  /// Counts a call, in a recording that counts.
+  void count(uint32_t call, uint8_t kind) noexcept;
   const OpenScope* innermost() const {
     return depth > 0 && depth <= kMostOpen ? &open[depth - 1] : nullptr;
   }
 
-  MappedFile file;
-  uint32_t recording;  // which one this belongs to
   RawEvent *first = nullptr, *next = nullptr, *end = nullptr;
-  uint64_t base = 0;  // the number of *first
+  uint32_t recording;  // which one this belongs to
   uint32_t lap = 1;
   int depth = 0;  // may pass kMostOpen; deeper scopes are not recorded
+  Mode mode;
+  NumberTable calls;  // by a hash of what is called and from where
+  MappedFile file;
   OpenScope open[kMostOpen];
-  NumberTable sites, stacks, signatures, modules;
+  NumberTable signatures, modules, sites, stacks, pairs;
   /// Closes without a word: the files belong to the process that forked.
   void abandon() noexcept;
 
  private:
+  static void complete(RawEvent& e, uint64_t at, uint32_t link, uint8_t flags) noexcept {
+    if (link) e.link = link;
+    e.rest = RawEvent::pack(e.kind(), flags | kRawDone, at - e.begin);
+  }
+  void finish_spilled(const OpenScope& scope, uint64_t at, uint32_t link, uint8_t flags) noexcept;
   bool spill() noexcept;
   int spilled_ = -1;  // the file of earlier laps
   size_t limit_;

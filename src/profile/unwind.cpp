@@ -114,42 +114,28 @@ class Unwinder {
   std::map<uint64_t, std::vector<int32_t>> sites_;
 };
 
-int32_t thread_index(Profile& p, int32_t process, int32_t id) {
-  for (size_t i = 0; i < p.threads.size(); ++i)
-    if (p.threads[i].process == process && p.threads[i].id == id) return static_cast<int32_t>(i);
-  p.threads.push_back({process, id, {}});
-  return static_cast<int32_t>(p.threads.size() - 1);
-}
-
 }  // namespace
 
 void read_samples(Collected& all, const std::string& folder, const std::string& tag,
                   int32_t process, const ProcessClock& clock,
-                  const std::vector<int32_t>& signatures, const std::vector<int32_t>& sites,
-                  const std::vector<int32_t>& modules) {
+                  const std::vector<CalledFrom>& calls) {
   std::ifstream file(fmt::format("{}/samples-{}", folder, tag), std::ios::binary);
   if (!file) return;
   Unwinder unwinder(all, fmt::format("{}/maps-{}", folder, tag));
   RawSample raw;
   std::vector<char> stack;
-  const auto at = [](const std::vector<int32_t>& table, uint32_t number) {
-    return number < table.size() ? table[number] : -1;
-  };
   while (file.read(reinterpret_cast<char*>(&raw), sizeof raw)) {
     if (raw.magic != kSampleMagic || raw.stack_bytes > (1u << 20)) break;
     stack.resize(raw.stack_bytes);
     if (!file.read(stack.data(), static_cast<std::streamsize>(stack.size()))) break;
     Sample s;
     s.at = clock.at(raw.at) - all.start_ns;
-    s.thread = thread_index(all.profile, process, raw.thread);
+    s.thread = all.thread_index(process, raw.thread);
     s.stack = unwinder.stack_of(raw, stack.data());
-    if (raw.kind == 1 + static_cast<uint32_t>(EventKind::Module)) {
-      const int32_t module = at(modules, raw.what);
-      s.signature = module >= 0 ? all.module_signature(module) : -1;
-    } else if (raw.kind > 0) {
-      s.signature = at(signatures, raw.what);
+    if (raw.call < calls.size()) {
+      s.signature = calls[raw.call].signature;
+      s.site = calls[raw.call].site;
     }
-    s.site = at(sites, raw.site);
     all.profile.samples.push_back(s);
     all.profile.run.recorded_bytes += static_cast<int64_t>(sizeof raw) + raw.stack_bytes;
   }

@@ -4,8 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "derived/support.h"
+#include "pellucid/analyze.h"
 #include "pellucid/models.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
@@ -141,6 +143,120 @@ TEST_CASE("estimate: memory by phase is the allocator's") {
   CHECK(phases[1].end.total == real[1]);
   CHECK(phases[2].end.total == real[2]);
   CHECK(guard.memory().total == 0);
+}
+
+namespace {
+
+// Bytes at the end of a phase, the most during it, and what of that kernels took for themselves.
+struct PhaseBytes {
+  std::string name;
+  int64_t end = 0, peak = 0, scratch = 0;
+};
+
+// A training step that names its phases: model, forward, backward, step.
+using Step = std::function<void(const std::function<void(const char*)>& phase)>;
+
+std::vector<PhaseBytes> measured(const Step& step) {
+  const int64_t before = memory_stats().allocated;
+  std::vector<PhaseBytes> out{{.name = "model"}};
+  const auto close = [&] {
+    out.back().end = memory_stats().allocated - before;
+    out.back().peak = memory_stats().peak - before;
+    out.back().scratch =
+        memory_stats().by_category_at_peak[static_cast<size_t>(MemoryCategory::Temporary)];
+    reset_peak_memory_stats();
+  };
+  reset_peak_memory_stats();
+  step([&](const char* name) {
+    close();
+    out.push_back({.name = name});
+  });
+  return out;
+}
+
+std::vector<PhaseBytes> estimated(const Step& step) {
+  EstimateGuard guard;
+  step([&](const char* name) { guard.phase(name); });
+  std::vector<PhaseBytes> out;
+  for (const EstimatedPhase& p : guard.phases())
+    out.push_back({p.name, p.end.total, p.peak.total, 0});
+  return out;
+}
+
+template <class Optimizer, class Options, class Make, class Loss>
+Step step_of(Make make, Loss loss) {
+  return [=](const std::function<void(const char*)>& phase) {
+    auto model = make();
+    Optimizer optimizer(model->parameters(), Options(1e-3));
+    phase("forward");
+    Tensor value = loss(model);
+    phase("backward");
+    value.backward();
+    phase("step");
+    optimizer.step();
+    phase("end");
+  };
+}
+
+}  // namespace
+
+TEST_CASE("estimate: memory at forward, backward and step is a run's, but for kernels' scratch") {
+  const std::vector<std::pair<std::string, Step>> programs = {
+      {"two-layer net",
+       step_of<optim::SGD, optim::SGDOptions>(
+           [] { return nn::Sequential(nn::Linear(1000, 100), nn::ReLU(), nn::Linear(100, 10)); },
+           [](nn::Sequential& m) {
+             return nn::functional::mse_loss(m->forward(randn({64, 1000})), zeros({64, 10}));
+           })},
+      {"CNN", step_of<optim::SGD, optim::SGDOptions>([] { return models::MnistCnn(); },
+                                                     [](models::MnistCnn& m) {
+                                                       return nn::functional::nll_loss(
+                                                           m->forward(randn({64, 1, 28, 28})),
+                                                           zeros({64}, kInt64));
+                                                     })},
+      {"GPT",
+       step_of<optim::AdamW, optim::AdamWOptions>(
+           [] {
+             return models::GPT(
+                 models::GPTOptions().n_layer(2).n_head(4).n_embd(64).block_size(64).vocab_size(
+                     256));
+           },
+           [](models::GPT& m) {
+             return m->forward(zeros({4, 64}, kInt64)).logsumexp(-1).mean();
+           })}};
+  for (const auto& [name, step] : programs) {
+    const std::vector<PhaseBytes> real = measured(step), counted = estimated(step);
+    REQUIRE(real.size() == counted.size());
+    for (size_t i = 0; i + 1 < real.size(); ++i) {
+      INFO(name << ", " << real[i].name << ": end " << real[i].end << " counted " << counted[i].end
+                << ", peak " << real[i].peak << " counted " << counted[i].peak << ", scratch "
+                << real[i].scratch);
+      CHECK(counted[i].end == real[i].end);
+      CHECK(counted[i].peak <= real[i].peak);
+      CHECK(counted[i].peak >= real[i].peak - real[i].scratch);
+    }
+  }
+}
+
+TEST_CASE("estimate: backward work belongs to the module whose forward caused it") {
+  nn::Sequential net(nn::Linear(20, 30), nn::ReLU(), nn::Linear(30, 10));
+  EstimateGuard guard;
+  guard.phase("forward");
+  const Tensor loss = net(randn({8, 20})).square().sum();
+  guard.phase("backward");
+  loss.backward();
+  const std::vector<LayerCost> rows = layer_costs(*net, guard.calls(), 1, 2, {100e9, 50e9});
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[1].cost.flops.contraction == 2 * 8 * 20 * 30);
+  CHECK(rows[1].backward.flops.contraction == 2 * 8 * 20 * 30);      // the weight's alone
+  CHECK(rows[3].backward.flops.contraction == 2 * 2 * 8 * 30 * 10);  // and the input's
+  CHECK(rows[2].backward.flops.contraction == 0);
+  CHECK(rows[2].backward.flops.other > 0);
+  CHECK(rows[0].backward.flops.contraction ==
+        rows[1].backward.flops.contraction + rows[3].backward.flops.contraction);
+  CHECK(rows[0].cost.flops.other > rows[1].cost.flops.other + rows[2].cost.flops.other +
+                                       rows[3].cost.flops.other);  // the loss is the model's alone
+  CHECK(rows[0].least.seconds > rows[1].least.seconds);
 }
 
 TEST_CASE("estimate: a GPT of 175 billion parameters is trained for a step without its memory") {

@@ -176,6 +176,12 @@ TEST_CASE("analyze: a model's table adds up") {
   CHECK(parameters == rows[0].parameters);
   CHECK(rows[1].output_sizes == std::vector<int64_t>{2, 32, 26, 26});
   CHECK(rows[0].forward_ms >= rows[1].forward_ms);
+  // torch.utils.flop_counter's figure for a step of 64, less that of its forward pass.
+  double backward = 0;
+  for (size_t i = 1; i < rows.size(); ++i) backward += rows[i].backward.flops.contraction;
+  CHECK(backward == rows[0].backward.flops.contraction);
+  CHECK(backward > 1.5 * contraction);
+  for (const auto& m : cnn->modules()) CHECK_FALSE(m->has_hooks());  // called as before
 }
 
 TEST_CASE("analyze: latency") {

@@ -172,6 +172,34 @@ TEST_CASE("module: hooks see and change what goes in and out") {
   CHECK(calls == 1);
 }
 
+TEST_CASE("module: without its last hook a module is called as one that never had any") {
+  nn::Linear layer(2, 3);
+  CHECK_FALSE(layer->has_hooks());
+  int calls = 0;
+  auto first = layer->register_forward_pre_hook([&](nn::Module&, const Tensors&) { ++calls; });
+  auto second =
+      layer->register_forward_hook([&](nn::Module&, const Tensors&, const Tensors&) { ++calls; });
+  layer(ones({1, 2}));
+  CHECK(calls == 2);
+  first.remove();
+  CHECK(layer->has_hooks());
+  second.remove();
+  CHECK_FALSE(layer->has_hooks());
+  second.remove();  // again: nothing
+  auto third = layer->register_forward_pre_hook([&](nn::Module&, const Tensors&) { ++calls; });
+  layer(ones({1, 2}));
+  CHECK(calls == 3);
+  nn::HookHandle* self = nullptr;  // a hook that takes itself away while it runs
+  auto fourth = layer->register_forward_pre_hook([&](nn::Module&, const Tensors&) {
+    third.remove();
+    self->remove();
+  });
+  self = &fourth;
+  layer(ones({1, 2}));
+  layer(ones({1, 2}));
+  CHECK(calls == 4);
+}
+
 TEST_CASE("module: full backward hooks see both gradients and may replace the input's") {
   nn::Linear layer(2, 3);
   const Tensor x = ones({1, 2}).requires_grad_();

@@ -113,3 +113,63 @@ TEST_CASE("diff: memory is exact") {
   CHECK(row(d, "activation of a.cpp:3").verdict == Verdict::Worse);
   CHECK_FALSE(diff(noisy(1, 1'000), noisy(2, 5'000), {.by = "memory"}).regression);
 }
+
+namespace {
+
+// Runs of one program whose speed differs from run to run by up to a tenth either way.
+std::vector<Profile> drifting(uint32_t seed, double mean, int runs) {
+  std::mt19937 random(seed);
+  std::vector<Profile> out;
+  for (int i = 0; i < runs; ++i)
+    out.push_back(noisy(seed * 100 + static_cast<uint32_t>(i),
+                        mean * (0.9 + 0.2 * std::uniform_real_distribution<double>()(random)), 20));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("diff: of several runs the interval knows what differs from run to run") {
+  int within = 0, between = 0, missed = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const std::vector<Profile> a = drifting(seed, 10'000, 5), b = drifting(seed + 50, 10'000, 5);
+    within += row(diff(a[0], b[0]), "matmul").verdict != Verdict::Noise ? 1 : 0;
+    const Diff d = diff(a, b);
+    between += row(d, "matmul").verdict != Verdict::Noise ? 1 : 0;
+    CHECK(d.between_runs);
+    CHECK(d.scatter == "between 5 and 5 runs");
+    missed += diff(a, drifting(seed + 90, 16'000, 5)).regression ? 0 : 1;
+  }
+  CHECK(within >= 10);  // one run of each takes drift for a difference
+  CHECK(between <= 1);
+  CHECK(missed <= 1);
+}
+
+TEST_CASE("diff: several runs against one take the scatter of the several for both") {
+  const std::vector<Profile> a = drifting(1, 10'000, 6), b = drifting(2, 10'000, 1);
+  const Diff d = diff(a, b);
+  CHECK(d.what ==
+        "seconds of 6 and 1 runs (geometric mean), each the median of its steps marked by the "
+        "program");
+  CHECK(d.scatter == "between the 6 runs of the first side, taken for both");
+  CHECK(row(d, "matmul").verdict == Verdict::Noise);
+  CHECK(row(d, "matmul").high - row(d, "matmul").low > 0.1);
+  CHECK(row(d, "matmul").first_calls == 20);
+  CHECK(diff(a, drifting(2, 30'000, 1)).regression);
+  CHECK_FALSE(diff(a[0], b[0]).between_runs);
+  CHECK_THROWS_AS(diff(a, std::vector<Profile>()), ValueError);
+}
+
+TEST_CASE("diff: memory of several runs, and an op that not every run has") {
+  const std::vector<Profile> a = {noisy(1, 1'000, 40, 1'000), noisy(2, 1'000, 40, 1'400)},
+                             b = {noisy(3, 1'000, 40, 1'200), noisy(4, 1'000, 40, 1'300)},
+                             c = {noisy(5, 1'000, 40, 2'000), noisy(6, 1'000, 40, 2'000, true)};
+  CHECK(diff(a, b, {.by = "memory"}).rows[0].verdict == Verdict::Noise);
+  const Diff d = diff(a, c, {.by = "memory"});
+  CHECK(d.rows[0].verdict == Verdict::Worse);
+  CHECK(d.rows[0].low == doctest::Approx(2'000.0 / 1'400 - 1));
+  CHECK(d.rows[0].high == doctest::Approx(1));
+  const Diff times = diff(c, c);
+  CHECK(row(times, "clone").verdict == Verdict::Noise);
+  CHECK_FALSE(row(times, "clone").has_interval);
+  CHECK(row(diff(a, c), "clone").verdict == Verdict::Added);
+}

@@ -120,6 +120,30 @@ TEST_CASE("export: pstats begins a dict and ends it") {
   CHECK(bytes.substr(bytes.size() - 2) == "00");
 }
 
+TEST_CASE("export: the page says where the time went, what to do, and draws calls and memory") {
+  const std::string html = exported(two_layer_profile(), "html");
+  const auto has = [&](std::string_view text) { return html.find(text) != std::string::npos; };
+  CHECK(has("<p class=\"lead\">two_layer.cpp:24("));
+  CHECK(html.find("<h2>Advice</h2>") < html.find("<h2>Ops</h2>"));
+  CHECK(has("class=\"shares\""));
+  CHECK(has("<title>ops, beyond both ceilings "));
+  CHECK(has("data-bar"));
+  CHECK(has("<polygon class=\"c0\" points=\"0.0,"));
+  CHECK(has("<title>activation</title></polygon>"));
+  CHECK(has(">447.46 KiB</text>"));  // the peak of 458,200 bytes
+  for (const char* tag : {"table", "svg", "details", "div", "p", "pre", "tr"}) {
+    size_t opened = 0, closed = 0;
+    const std::string open = std::string("<") + tag, close = std::string("</") + tag + ">";
+    for (size_t at = html.find(open); at != std::string::npos; at = html.find(open, at + 1)) {
+      const char next = html[at + open.size()];
+      opened += next == '>' || next == ' ' ? 1 : 0;
+    }
+    for (size_t at = html.find(close); at != std::string::npos; at = html.find(close, at + 1))
+      ++closed;
+    CHECK_MESSAGE(opened == closed, tag);
+  }
+}
+
 TEST_CASE("export: hostile names stay text in every format and report") {
   const Profile p = hostile();
   const std::string html = exported(p, "html");

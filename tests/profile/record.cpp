@@ -2,6 +2,7 @@
 // recording survives forks, kills and a full limit. The numbers must reconcile to the nanosecond
 // and the byte.
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +196,99 @@ TEST_CASE("profile: at the limit events are dropped and counted, and the program
   CHECK(p.run.dropped > 0);
   CHECK(p.events.size() > 60'000);
   check_tree(p);
+}
+
+TEST_CASE("profile: a scope that outlasts the buffer is completed in the file") {
+  ProfilerSession session;
+  {
+    const RecordFunction scope("long");
+    const Tensor x = ones({1});
+    for (int i = 0; i < 10'000; ++i) x.add(x);
+  }
+  const Profile p = session.stop();
+  check_tree(p);
+  CHECK(calls(p).at("add") == 10'000);
+  for (const Event& e : p.events) {
+    CHECK_FALSE(e.open);
+    if (signature(p, e).name == "long") CHECK(e.self < e.end - e.begin);
+  }
+}
+
+// What identifies the inputs of the calls of one op, in order.
+std::vector<uint32_t> inputs_of(const Profile& p, std::string_view name) {
+  std::vector<uint32_t> found;
+  for (const Event& e : p.events)
+    if (signature(p, e).name == name) found.push_back(e.inputs);
+  return found;
+}
+
+TEST_CASE("profile: calls that read the same values are told from others") {
+  const NoGradGuard no_grad;
+  Tensor x = rand({128, 128});
+  ProfilerSession session;
+  exp(x);
+  exp(x);
+  x.add_(1);
+  exp(x);
+  exp(x.t());
+  for (int i = 0; i < 2; ++i) cos(x + 1);  // at the same address, but not the same
+  x.mul(2.0);
+  x.mul(2.0);
+  x.mul(3.0);
+  sin(ones({3}));  // too small to matter
+  x.data_ptr<float>()[0] = 5;
+  tanh(x);  // who knows what was written
+  const Profile p = session.stop();
+  const auto e = inputs_of(p, "exp"), c = inputs_of(p, "cos"), m = inputs_of(p, "mul");
+  REQUIRE(e.size() == 4);
+  CHECK(e[0] != 0);
+  CHECK(e[0] == e[1]);
+  CHECK(e[1] != e[2]);
+  CHECK(e[2] != e[3]);
+  CHECK(c.at(0) != c.at(1));
+  CHECK(m.at(0) == m.at(1));
+  CHECK(m.at(1) != m.at(2));
+  CHECK(inputs_of(p, "sin").at(0) == 0);
+  CHECK(inputs_of(p, "tanh").at(0) == 0);
+}
+
+TEST_CASE("profile: page faults and switches are charged to what ran") {
+  constexpr size_t kPages = 50, kPageBytes = 4096;
+  ProfilerSession session;
+  {
+    const RecordFunction scope("touch");
+    void* memory = mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    madvise(memory, kPages * kPageBytes, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < kPages; ++i) static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
+    munmap(memory, kPages * kPageBytes);
+  }
+  {
+    const RecordFunction scope("sleep");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const Profile p = session.stop();
+  if (!p.run.stalls_missing.empty()) {
+    MESSAGE("not recorded here: " << p.run.stalls_missing);
+    return;
+  }
+  std::map<std::string, int> faults, waits;
+  int64_t slept = 0;
+  for (const profile::Stall& s : p.stalls) {
+    CHECK(s.duration >= 0);
+    if (s.event < 0) continue;
+    const Event& e = p.events[static_cast<size_t>(s.event)];
+    CHECK(s.begin >= e.begin);
+    CHECK(s.begin < e.end);
+    const std::string& name = signature(p, e).name;
+    if (s.kind == profile::Stall::Kind::PageFault) ++faults[name];
+    if (s.kind == profile::Stall::Kind::Waiting) ++waits[name];
+    if (s.kind == profile::Stall::Kind::Waiting && name == "sleep") slept += s.duration;
+  }
+  CHECK(faults["touch"] >= static_cast<int>(kPages));
+  CHECK(waits["sleep"] >= 1);
+  CHECK(slept >= 4'000'000);
 }
 
 std::string fresh_folder(const char* name) {

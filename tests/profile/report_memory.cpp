@@ -132,6 +132,84 @@ TEST_CASE("report: roofline by hand") {
         std::string::npos);
 }
 
+TEST_CASE("report: rates leave the first call of a kind out, and its excess is a part of its own") {
+  ProfileBuilder b;
+  const int32_t product = b.signature({.name = "matmul", .flops = 1e6, .has_cost = true}),
+                other = b.signature({.name = "matmul", .flops = 2e6, .has_cost = true}),
+                once = b.signature({.name = "conv", .flops = 1e6, .has_cost = true});
+  b.op(product, 500'000);                             // the first of its kind
+  for (int i = 0; i < 4; ++i) b.op(product, 20'000);  // 10 us at the ceiling
+  b.op(other, 300'000);                               // another kind: its first
+  for (int i = 0; i < 4; ++i) b.op(other, 40'000);    // 20 us
+  b.op(once, 100'000);
+  const Profile p = b.finish();
+  const auto t = report(p, "roofline")[0];
+  auto share = column(t, "ceiling_share"), rate = column(t, "gflops_per_second"),
+       time = column(t, "seconds");
+  CHECK(share["matmul"] == doctest::Approx(0.5));
+  CHECK(rate["matmul"] == doctest::Approx(50));
+  CHECK(time["matmul"] == doctest::Approx(1'040e-6));  // times are of all calls
+  CHECK(share["conv"] == doctest::Approx(0.1));        // there is nothing but a first call
+  CHECK(t.rows[1][9].text == "10.00%*");
+  CHECK(t.footing.find("* first calls alone") != std::string::npos);
+  const auto overview = report(p, "overview");
+  auto parts = column(overview[0], "seconds");
+  CHECK(parts["ops, first calls of a kind"] == doctest::Approx(480e-6 + 260e-6));
+  CHECK(parts["sum"] == doctest::Approx(1'140e-6));
+  CHECK(column(overview[1], "ceiling_share")["matmul"] == doctest::Approx(0.5));
+  CHECK(column(overview[1], "percall_seconds")["matmul"] == doctest::Approx(30e-6));
+}
+
+TEST_CASE("report: what the system took of an op's time") {
+  ProfileBuilder b(2);
+  const int32_t product = b.signature(
+      {.name = "matmul", .op_kind = "contraction", .flops = 1e6, .bytes = 1'000, .has_cost = true});
+  const int32_t e = b.op(product, 100'000);  // 10 us at the ceiling
+  b.p.stalls = {{Stall::Kind::PageFault, 10, 20'000, 0, e},
+                {Stall::Kind::PageFault, 10, 90'000, 1, e},  // beside it, on a thread of the pool
+                {Stall::Kind::Preempted, 40'000, 30'000, 0, e},
+                {Stall::Kind::Waiting, 80'000, 5'000, 0, -1}};
+  const Profile p = b.finish();
+  const auto t = report(p, "roofline")[0];
+  CHECK(column(t, "page_faults")["matmul"] == 2);
+  CHECK(column(t, "fault_share")["matmul"] == doctest::Approx(0.2));
+  CHECK(column(t, "switches")["matmul"] == 1);
+  CHECK(column(t, "off_core_share")["matmul"] == doctest::Approx(0.3));
+  CHECK(column(t, "unexplained_share")["matmul"] == doctest::Approx(0.4));
+  CHECK(t.footing.find("inside events: 2 page faults took 20.000us; 0 waits and 1 times preempted, "
+                       "30.000us without a core") != std::string::npos);
+  const std::string overview = to_text(report(p, "overview"));
+  CHECK(overview.find("ops, in page faults") != std::string::npos);
+  CHECK(overview.find("ops, without a core") != std::string::npos);
+
+  Profile unknown = p;
+  unknown.stalls.clear();
+  unknown.run.stalls_missing = "not permitted";
+  CHECK(report(unknown, "roofline")[0].footing.find(
+            "page faults and switches by op: none (not permitted)") != std::string::npos);
+}
+
+TEST_CASE("report: calls that read the same inputs again are found, also without steps") {
+  ProfileBuilder b;
+  const int32_t product = b.signature({.name = "matmul",
+                                       .op_kind = "contraction",
+                                       .inputs = {tensor_info({64, 64})},
+                                       .has_cost = true});
+  const int32_t line = b.site("net.cpp", 7), other = b.site("net.cpp", 9);
+  for (const uint32_t inputs : {5u, 5u, 5u, 7u})
+    b.p.events[static_cast<size_t>(b.op(product, 1'000, line))].inputs = inputs;
+  for (uint32_t inputs = 11; inputs < 15; ++inputs)  // always others: nothing is repeated
+    b.p.events[static_cast<size_t>(b.op(product, 1'000, other))].inputs = inputs;
+  const Profile p = b.finish();
+  const auto found = find_repeated_work(p, Steps(p));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].kind == Finding::Kind::Same);
+  CHECK(found[0].cost == doctest::Approx(2'000));
+  CHECK(found[0].evidence == "2 of 4 calls read the same inputs as one before");
+  CHECK(to_text(report(p, "advice")).find("keep the result of net.cpp:7(matmul)") !=
+        std::string::npos);
+}
+
 TEST_CASE("report: one op without a cost is not rounded away") {
   ProfileBuilder b;
   const int32_t known = b.signature({.name = "a", .has_cost = true}),

@@ -56,6 +56,12 @@ TEST_CASE("profile file: what is saved is loaded") {
   p.machine.flops_one = p.machine.flops_all = p.machine.seconds = 1;
   p.machine.levels.push_back({"L1", 1024, {1, 2, 3}, {4, 5, 6}});
   p.counters.push_back({"cycles", 0, "no hardware counters"});
+  p.events[0].inputs = 0xfedcba98u;
+  p.stalls = {{profile::Stall::Kind::PageFault, 10, 5, 0, 0},
+              {profile::Stall::Kind::Waiting, 20, 0, 0, -1},
+              {profile::Stall::Kind::Preempted, 30, 7, 0, 1}};
+  p.run.stalls_missing = "not permitted";
+  p.run.stalls_lost = 3;
   p.save(file.path);
   const Profile q = Profile::load(file.path);
   CHECK(q.run.program == p.run.program);
@@ -64,6 +70,16 @@ TEST_CASE("profile file: what is saved is loaded") {
   CHECK(q.machine.cpu == "some CPU");
   CHECK(q.machine.levels.at(0).all.copy == 6);
   CHECK(q.counters.back().missing == "no hardware counters");
+  CHECK(q.events[0].inputs == 0xfedcba98u);
+  REQUIRE(q.stalls.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(q.stalls[i].kind == p.stalls[i].kind);
+    CHECK(q.stalls[i].begin == p.stalls[i].begin);
+    CHECK(q.stalls[i].duration == p.stalls[i].duration);
+    CHECK(q.stalls[i].event == p.stalls[i].event);
+  }
+  CHECK(q.run.stalls_missing == "not permitted");
+  CHECK(q.run.stalls_lost == 3);
   REQUIRE(q.events.size() == p.events.size());
   for (size_t i = 0; i < p.events.size(); ++i) {
     CHECK(q.events[i].begin == p.events[i].begin);
@@ -86,6 +102,18 @@ TEST_CASE("profile file: what is saved is loaded") {
     }
   }
   CHECK(q.allocations.size() == p.allocations.size());
+}
+
+TEST_CASE("profile file: one of version 1 has neither stalls nor inputs") {
+  const File file("first");
+  const Profile p = recorded();
+  p.save(file.path);
+  run_sql(file.path,
+          "DROP TABLE stall; ALTER TABLE event DROP COLUMN inputs; PRAGMA user_version=1");
+  const Profile q = Profile::load(file.path);
+  CHECK(q.events.size() == p.events.size());
+  CHECK(q.events[0].inputs == 0);
+  CHECK(q.stalls.empty());
 }
 
 TEST_CASE("profile file: missing, foreign, newer and damaged files") {
@@ -112,6 +140,9 @@ TEST_CASE("profile file: missing, foreign, newer and damaged files") {
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
   run_sql(file.path, "UPDATE signature SET inputs = '{'");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "INSERT INTO stall VALUES (NULL, 'waiting', 1, 1, 0, 100000)");
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
   run_sql(file.path, "DROP TABLE frame");

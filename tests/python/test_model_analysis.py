@@ -2,7 +2,7 @@
 import pytest
 
 import pellucid as torch
-from pellucid.profiler import (Profiler, count_flops, count_parameters, measure_memory, profile_backward_pass, profile_forward_pass,
+from pellucid.profiler import (AutogradSystemsProfiler, GraphExecutionProfiler, MemoryStats, Profiler, count_flops, count_parameters, estimate, measure_memory, profile_backward_pass, profile_forward_pass,
                                why_alive)
 
 
@@ -64,3 +64,68 @@ def test_why_alive():
     text = why_alive(hidden, {"hidden": hidden, "loss": loss})
     assert "hidden -> ExpBackward0 -> saved result" in text
     assert "hidden" in why_alive(hidden)
+
+
+def three_deep(x):
+    for _ in range(3):
+        x = torch.relu(x @ x)
+    return x
+
+
+def test_graph_execution_profiler():
+    profiler = GraphExecutionProfiler()
+    for n in (100, 200, 400):
+        y = profiler.profile_execution(three_deep, torch.randn(n, n, requires_grad=True))
+        assert y.shape == (n, n)
+    assert [r.graph_nodes for r in profiler.records] == [7, 7, 7]  # three products, three relus, the leaf
+    last = profiler.records[-1]
+    assert last.after.peak - last.before.allocated >= 3 * 400 * 400 * 4 and last.seconds > 0
+    assert len(profiler.report().splitlines()) == 5 and "cached MB" in profiler.report()
+    stats = GraphExecutionProfiler.measure_memory()
+    assert isinstance(stats, MemoryStats) and stats._fields[:3] == ("allocated", "cached", "reserved")
+    assert stats.cached == stats.reserved - stats.allocated
+    assert profiler.profile_execution(lambda a, b=1: a + b, 2, b=3) == 5  # whatever it returns
+    with pytest.raises(ZeroDivisionError):
+        profiler.profile_execution(lambda: 1 // 0)
+    assert len(profiler.records) == 4
+    profiler.clear()
+    assert profiler.records == []
+
+
+def test_autograd_systems_profiler():
+    profiler = AutogradSystemsProfiler()
+    depth = profiler.profile_computational_graph_depth(max_depth=3, operations_per_level=5, width=32, repeats=3)
+    assert [r["operations"] for r in depth["detailed_results"]] == [5, 10, 15]
+    assert [r["nodes"] for r in depth["detailed_results"]] == [7, 12, 17]
+    assert depth["scaling_metrics"]["memory_scaling"] == pytest.approx(1, rel=0.2)
+    assert depth["primary_bottleneck"] in ("backward_pass", "memory", "balanced") and depth["strategies"]
+    trade = profiler.analyze_memory_checkpointing_trade_offs([1, 3], layers=6, width=32, batch=64, repeats=3)
+    assert [r["frequency"] for r in trade["detailed_results"]] == [0, 1, 3]
+    assert all(r["same_gradients"] for r in trade["detailed_results"]) and trade["detailed_results"][2]["memory_saved"] > 0
+    assert trade["best_frequency"] in (0, 1, 3)
+    with pytest.raises(ValueError, match="positive"):
+        profiler.analyze_memory_checkpointing_trade_offs([0], layers=2, width=8, batch=8, repeats=1)
+
+
+def test_estimate_a_training_step_without_its_memory():
+    with estimate() as cost:
+        model = torch.nn.Sequential(torch.nn.Linear(100_000, 50_000), torch.nn.ReLU(), torch.nn.Linear(50_000, 10))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        cost.phase("forward")
+        loss = model(torch.randn(64, 100_000)).square().sum()
+        cost.phase("backward")
+        loss.backward()
+        cost.phase("step")
+        optimizer.step()
+        with pytest.raises(NotImplementedError, match="values are needed"):
+            loss.item()
+    setup, forward, backward, step = cost.phases
+    assert [p["name"] for p in cost.phases] == ["setup", "forward", "backward", "step"]
+    parameters = 100_000 * 50_000 + 50_000 + 50_000 * 10 + 10
+    assert setup["end_bytes"] == pytest.approx(4 * parameters, rel=1e-6)
+    assert forward["contraction_flops"] == 2 * 64 * (100_000 * 50_000 + 50_000 * 10)
+    assert backward["contraction_flops"] == forward["contraction_flops"] + 2 * 64 * 50_000 * 10  # the first input wants none
+    assert backward["end_bytes_by_category"]["gradient"] == 4 * parameters
+    assert step["calls"] >= 4 and torch.ones(2).sum().item() == 2  # four parameters move; outside, values are back
+    with pytest.raises(ValueError, match="inside"):
+        cost.phase("late")

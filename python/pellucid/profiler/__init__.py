@@ -14,13 +14,14 @@ import time as _time
 
 from .. import _C
 from .averages import EventList, FunctionEventAvg
+from .graphs import AutogradSystemsProfiler, GraphExecutionProfiler, MemoryStats, estimate
 from .model import (Profiler, count_flops, count_parameters, measure_latency, measure_latency_figures, measure_memory,
                     profile_backward_pass, profile_forward_pass, profile_layer, why_alive)
 
 __all__ = ["profile", "record_function", "schedule", "ProfilerActivity", "ProfilerAction", "tensorboard_trace_handler",
-           "EventList", "FunctionEventAvg", "load", "Profiler", "count_flops", "count_parameters", "measure_latency",
+           "EventList", "FunctionEventAvg", "load", "diff", "Profiler", "count_flops", "count_parameters", "measure_latency",
            "measure_latency_figures", "measure_memory", "profile_backward_pass", "profile_forward_pass", "profile_layer",
-           "why_alive"]
+           "why_alive", "GraphExecutionProfiler", "AutogradSystemsProfiler", "MemoryStats", "estimate"]
 
 _USER = 7  # EventKind::User
 
@@ -102,6 +103,18 @@ def load(path):
     return opened
 
 
+def diff(first, second, by="op", threshold=0.05):
+    """Compares recordings of one program, as `pellucid diff` does: each side is a profile, the path of one, or a list of them.
+
+    Returns what is compared, which scatter the intervals know, whether there is a regression, and the rows: seconds (bytes
+    with by="memory") of both, the change with its interval, and the verdict.
+    """
+    def side(given):
+        given = given if isinstance(given, (list, tuple)) else [given]
+        return [g._read() if isinstance(g, profile) else load(g)._read() for g in given]
+    return _C._diff(side(first), side(second), by, threshold)
+
+
 class profile:
     """Records what runs inside `with`, or between start() and stop()."""
 
@@ -141,10 +154,10 @@ class profile:
     def step(self):
         """Ends a step and begins the next, as the schedule says."""
         action = self._schedule(self.step_num)
+        self.step_num += 1
         if action is ProfilerAction.RECORD_AND_SAVE:
             self.stop()
         self._stepping = True
-        self.step_num += 1
         self._apply(self._schedule(self.step_num))
 
     def _apply(self, action):

@@ -1,0 +1,213 @@
+// What is done for every event. This runs between kernels, with cold caches, so what counts is how
+// few lines of code and data it touches: one look-up of (what, where), one event, one open scope.
+#include <x86intrin.h>
+
+#include <cstring>
+#include <exception>
+
+#include "profile/recorder_state.h"
+#include "profile/sampler.h"
+
+namespace pellucid::profile {
+
+namespace detail {
+constinit std::array<std::atomic<uint32_t>, kGenerations> generations{};
+}
+
+namespace {
+
+// Inside such scopes the library calls itself: the program's line is that of the scope.
+constexpr bool passes_place_on(uint32_t kind) {
+  constexpr auto bit = [](EventKind k) { return 1u << (1 + static_cast<uint32_t>(k)); };
+  return (bit(EventKind::Composite) | bit(EventKind::Backward) | bit(EventKind::Optimizer)) >>
+             kind &
+         1;
+}
+
+inline uint64_t place_now(const ThreadLog& l) noexcept {
+  if (const OpenScope* s = l.innermost(); s && passes_place_on(s->kind)) return s->place;
+  return find_place();
+}
+
+uint32_t module_now(const ThreadLog& l) noexcept {
+  const OpenScope* s = l.innermost();
+  return s ? s->module : 0;
+}
+
+constexpr uint32_t raw_kind(EventKind kind) { return 1 + static_cast<uint32_t>(kind); }
+
+inline void open_scope(ThreadLog& l, const void* owner, EventKind kind, uint32_t call,
+                       uint64_t place, uint32_t module, uint64_t link, uint32_t inputs) noexcept {
+  if (l.depth >= ThreadLog::kMostOpen) [[unlikely]] {
+    ++l.depth;
+    ++l.header().dropped;
+    return;
+  }
+  OpenScope& s = l.open[l.depth++];
+  s.owner = owner;
+  s.place = place;
+  s.event = nullptr;
+  s.module = module;
+  s.call = call;
+  s.kind = raw_kind(kind);
+  if (l.mode == Mode::Trace) [[likely]] {
+    RawEvent* e = l.append();
+    if (!e) [[unlikely]]
+      return;
+    s.event = e;
+    s.lap = l.lap;
+    e->rest = raw_kind(kind);
+    e->link = static_cast<uint32_t>(link);
+    e->call = call;
+    e->inputs = inputs;
+    e->begin = __rdtsc();
+    l.publish(e);
+  } else if (l.mode == Mode::Count) {
+    l.count(call, static_cast<uint8_t>(s.kind));
+  } else {
+    note_innermost(call);
+  }
+}
+
+// The number of a call of `what` from a place, remembered under the key that found nothing.
+uint32_t define_call(ThreadLog& l, EventKind kind, uint32_t what, uint64_t place,
+                     uint64_t key) noexcept {
+  const uint32_t site = site_of(place);
+  const uint64_t pair = (uint64_t{what} << 4 | static_cast<uint64_t>(kind)) << 32 | site;
+  const uint32_t call = number(&ThreadLog::pairs, &Recorder::pairs, mix(0, pair), "call", [&] {
+    return fmt::format("\"kind\":{},\"what\":{},\"line\":{}", static_cast<int>(kind), what, site);
+  });
+  try {
+    if (call) l.calls.add(key, call);
+  } catch (const std::exception&) {
+    // No memory for the table: the next call is looked up the long way again.
+  }
+  return call;
+}
+
+void begin_defined(ThreadLog& l, const void* owner, EventKind kind, uint32_t what, uint64_t hash,
+                   uint64_t link, uint32_t inputs) noexcept {
+  const uint64_t place = place_now(l), key = mix(hash, place);
+  uint32_t call = l.calls.find(key);
+  if (call == 0) call = define_call(l, kind, what, place, key);
+  open_scope(l, owner, kind, call, place, kind == EventKind::Module ? what : module_now(l), link,
+             inputs);
+}
+
+}  // namespace
+
+bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs) noexcept {
+  ThreadLog* l = log();
+  if (!l) [[unlikely]]
+    return true;
+  const uint64_t place = place_now(*l);
+  const uint32_t call = l->calls.find(mix(hash, place));
+  if (call == 0) [[unlikely]]
+    return false;
+  open_scope(*l, owner, kind, call, place, module_now(*l), 0, inputs);
+  return true;
+}
+
+void begin_new_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
+                    uint32_t signature) noexcept {
+  if (ThreadLog* l = log()) begin_defined(*l, owner, kind, signature, hash, 0, inputs);
+}
+
+void begin_scope(const void* owner, EventKind kind, uint32_t what, uint64_t link) noexcept {
+  ThreadLog* l = log();
+  if (!l) return;
+  const uint64_t hash = mix(0x5c0e, uint64_t{what} << 8 | raw_kind(kind));
+  begin_defined(*l, owner, kind, what, hash, link, 0);
+}
+
+namespace {
+
+// Ends the scopes above one that ends, left without a word: by a jump, or by an owner that ended
+// while nothing was recorded. False where there is no such scope.
+[[gnu::noinline]] bool end_inner_scopes(ThreadLog& l, const void* owner) noexcept {
+  int at = l.depth - 1;
+  while (at >= 0 && l.open[at].owner != owner) --at;
+  if (at < 0) return false;
+  const uint64_t now = __rdtsc();
+  for (int i = l.depth - 1; i > at; --i)
+    if (l.open[i].event) l.finish(l.open[i], now, 0, 0);
+  l.depth = at + 1;
+  return true;
+}
+
+}  // namespace
+
+void end_scope(const void* owner, uint64_t link, bool threw) noexcept {
+  ThreadLog* l = t_log;
+  if (!l || l->depth == 0) [[unlikely]]
+    return;
+  if (l->depth > ThreadLog::kMostOpen) [[unlikely]] {
+    --l->depth;
+    return;
+  }
+  if (l->open[l->depth - 1].owner != owner && !end_inner_scopes(*l, owner)) [[unlikely]]
+    return;
+  const OpenScope& s = l->open[--l->depth];
+  if (s.event) [[likely]] {
+    l->finish(s, __rdtsc(), static_cast<uint32_t>(link), threw ? kRawThrew : 0);
+  } else if (l->mode == Mode::Sample) {
+    const OpenScope* outer = l->innermost();
+    note_innermost(outer ? outer->call : 0);
+  }
+}
+
+void record_block(void* p, size_t bytes, MemoryCategory category, bool is_free) noexcept {
+  if (t_inside) [[unlikely]]
+    return;
+  ThreadLog* l = log();
+  RawEvent* e = l ? l->append() : nullptr;
+  if (!e) [[unlikely]]
+    return;
+  e->rest = RawEvent::pack(is_free ? kRawFree : kRawAllocation, static_cast<uint8_t>(category),
+                           reinterpret_cast<uint64_t>(p));
+  e->link = static_cast<uint32_t>(bytes);
+  e->call = static_cast<uint32_t>(bytes >> 32);
+  e->begin = __rdtsc();
+  l->publish(e);
+  if (!is_free) {
+    std::atomic<uint32_t>& g = detail::generation_of(p);
+    g.store(g.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+}
+
+uint32_t innermost_module() noexcept {
+  const ThreadLog* l = log();
+  return l ? module_now(*l) : 0;
+}
+
+// Steps are scopes of the thread that marks them.
+namespace {
+constinit thread_local bool t_in_step = false;
+}
+void end_step() {
+  if (t_in_step) end_scope(&t_in_step);
+  t_in_step = false;
+}
+
+void begin_step() {
+  end_step();
+  if (!recording()) return;
+  t_in_step = true;
+  begin_scope(&t_in_step, EventKind::Step, scope_signature(EventKind::Step, "step"));
+}
+
+}  // namespace pellucid::profile
+
+namespace pellucid {
+
+void RecordFunction::begin(std::string_view name, profile::EventKind kind) noexcept {
+  begun_ = true;
+  exceptions_ = std::uncaught_exceptions();
+  profile::begin_scope(this, kind, profile::scope_signature(kind, name));
+}
+
+void RecordFunction::end() noexcept {
+  profile::end_scope(this, 0, std::uncaught_exceptions() > exceptions_);
+}
+
+}  // namespace pellucid
