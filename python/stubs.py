@@ -5,7 +5,9 @@ usage: stubs.py FOLDER_OF_THE_EXTENSION OUTPUT.pyi
 
 Functions and methods come from the records' schemas; what Python files define is imported from them.
 """
+import ast
 import keyword
+import os
 import re
 import sys
 
@@ -16,20 +18,13 @@ HEAD = '''# Made from the op records by python/stubs.py; do not edit.
 import builtins
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
-from . import autograd as autograd, nn as nn, optim as optim, random as random, utils as utils
-from ._functions import (allclose as allclose, arange as arange, as_tensor as as_tensor, asarray as asarray,
-                         atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d, block_diag as block_diag,
-                         broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors,
-                         cartesian_prod as cartesian_prod, cdist as cdist, compile as compile, cov as cov, einsum as einsum,
-                         equal as equal, from_dlpack as from_dlpack, from_numpy as from_numpy, frombuffer as frombuffer,
-                         is_complex as is_complex, is_floating_point as is_floating_point, is_nonzero as is_nonzero,
-                         is_tensor as is_tensor, linspace as linspace, manual_seed as manual_seed, meshgrid as meshgrid,
-                         nonzero as nonzero, norm as norm, normal as normal, numel as numel, range as range,
-                         result_type as result_type, set_default_dtype as set_default_dtype, split as split,
-                         tensor as tensor, tensordot as tensordot, unique as unique, unique_consecutive as unique_consecutive,
-                         where as where)
+from . import (amp as amp, autograd as autograd, cuda as cuda, distributions as distributions, func as func, linalg as linalg,
+               nn as nn, optim as optim, random as random, special as special, utils as utils)
+@FUNCTIONS@
 from ._legacy import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor,
                       FloatTensor as FloatTensor, IntTensor as IntTensor, LongTensor as LongTensor)
+from .amp import GradScaler as GradScaler, autocast as autocast
+from .func import vmap as vmap
 from ._printing import (get_printoptions as get_printoptions, printoptions as printoptions,
                         set_printoptions as set_printoptions)
 from ._types import device as device, finfo as finfo, iinfo as iinfo, layout as layout, strided as strided
@@ -251,23 +246,65 @@ def definitions(name, op, method, indent):
     return lines
 
 
+def python_file(name):
+    """The syntax tree of a file of the package."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pellucid", name + ".py"), encoding="utf-8") as file:
+        return ast.parse(file.read())
+
+
+def assigned(tree):
+    """(name, value) of every assignment at the top of a file."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                for name in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    if isinstance(name, ast.Name):
+                        yield name.id, node.value
+
+
+def imports(module):
+    """The line that imports the public functions of a file of the package."""
+    tree = python_file(module)
+    names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {n for n, _ in assigned(tree)}
+    names |= {a.asname or a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "_tensor" for a in n.names}
+    names = sorted(n for n in names if not n.startswith("_") and not n.isupper()
+                   and n not in ("install", "aliases", "atleast", "check_device", "Tensor"))
+    return f"from .{module} import " + ", ".join(f"{n} as {n}" for n in names)
+
+
+def second_names():
+    """Names that _more.py gives to ops, and the methods that it and _statistics.py add."""
+    more = dict(assigned(python_file("_more")))
+    words = lambda value: ast.literal_eval(value.func.value).split()
+    methods = words(more["METHODS"]) + words(dict(assigned(python_file("_statistics")))["METHODS"])
+    return ast.literal_eval(more["ALIASES"]), methods, words(more["IN_PLACE"])
+
+
 def main():
     folder, output = sys.argv[1:]
     sys.path.insert(0, folder)
     import _C
-    python_names = set(re.findall(r"(\w+) as \1", HEAD)) | set(re.findall(r"^def (\w+)", HEAD, re.M))
+    head = HEAD.replace("@FUNCTIONS@", "\n".join(imports(m) for m in ("_functions", "_more", "_statistics")))
+    aliases, methods, in_place = second_names()
+    python_names = set(re.findall(r"(\w+) as \1", head)) | set(re.findall(r"^def (\w+)", head, re.M))
     taken = set(re.findall(r"^    def (\w+)", TENSOR, re.M))
-    lines = [HEAD, TENSOR.rstrip()]
+    lines = [head, TENSOR.rstrip()]
     for o in OPERATORS:
         lines.append(f"    def __{o}__(self, other: Any) -> \"Tensor\": ...")
     for name, op in sorted(_C.functions.items()):
         if not name.startswith("_") and not name.endswith("_backward") and name not in taken and name not in ("mT", "numpy_T"):
             lines += definitions(name, op, True, "    ")
+    for name, op in aliases.items():
+        lines += definitions(name, _C.functions[op], True, "    ")
+    for name in methods + [n + "_" for n in in_place]:
+        lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
     for alias in ("float32 float float64 double float16 half bfloat16 int64 long int32 int int16 short int8 uint8 bool").split():
         lines.append(f"{alias}: dtype")
     for name, op in sorted(_C.functions.items()):
         if not name.startswith("_") and not name.endswith("_backward") and name not in python_names:
             lines += definitions(name, op, False, "")
+    for name, op in aliases.items():
+        lines += definitions(name, _C.functions[op], False, "")
     with open(output, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

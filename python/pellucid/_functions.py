@@ -79,7 +79,7 @@ def broadcast_tensors(*tensors):
 def broadcast_shapes(*shapes):
     """The sizes that shapes broadcast to."""
     shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
-    return broadcast_tensors(*[_F["empty"](1).expand(s) for s in shapes])[0].shape if shapes else _C.Size()
+    return broadcast_tensors(*[_F["empty"](()).expand(s) for s in shapes])[0].shape if shapes else _C.Size()
 
 
 def block_diag(*tensors):
@@ -181,6 +181,11 @@ def is_tensor(obj):
     return isinstance(obj, Tensor)
 
 
+def typename(obj):
+    """The name of an object's type, as a tensor's own names itself."""
+    return obj.type() if isinstance(obj, Tensor) else f"{type(obj).__module__}.{type(obj).__qualname__}"
+
+
 def is_floating_point(input):
     """Whether its dtype is a floating one."""
     return input.dtype.is_floating_point
@@ -221,13 +226,6 @@ def cartesian_prod(*tensors):
     if len(tensors) == 1:
         return tensors[0]
     return _F["stack"]([g.flatten() for g in meshgrid(*tensors)], dim=1)
-
-
-def cov(input, *, correction=1):
-    """The covariance matrix of variables in rows."""
-    x = input.reshape(1, -1) if input.ndim < 2 else input
-    x = x - x.mean(1, keepdim=True)
-    return (x @ x.t() / (x.shape[1] - correction)).squeeze()
 
 
 def cdist(x1, x2, p=2.0, compute_mode=None):

@@ -1,7 +1,7 @@
 """Old spellings that textbooks use: FloatTensor(2, 3), LongTensor([1, 2]), set_default_tensor_type."""
 from . import _C
 from ._tensor import Tensor
-from ._types import check_device
+from ._types import CPU, check_device
 
 
 class _TensorOf(type):
@@ -42,6 +42,21 @@ class IntTensor(metaclass=_TensorOf):
     dtype = _C.int32
 
 
+class ShortTensor(metaclass=_TensorOf):
+    """Tensors of int16."""
+    dtype = _C.int16
+
+
+class CharTensor(metaclass=_TensorOf):
+    """Tensors of int8."""
+    dtype = _C.int8
+
+
+class BFloat16Tensor(metaclass=_TensorOf):
+    """Tensors of bfloat16."""
+    dtype = _C.bfloat16
+
+
 class ByteTensor(metaclass=_TensorOf):
     """Tensors of uint8."""
     dtype = _C.uint8
@@ -61,3 +76,8 @@ def set_default_tensor_type(kind):
 def set_default_device(device):
     """Accepts the CPU, where every tensor is."""
     check_device(device)
+
+
+def get_default_device():
+    """The CPU."""
+    return CPU

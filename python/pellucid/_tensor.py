@@ -126,6 +126,11 @@ def __array__(self, dtype=None, copy=None):
     return array.copy() if copy else array
 
 
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """What NumPy's functions make of a tensor is a tensor: np.sin(t), t + array."""
+    return _C._over_buffer(array) if getattr(array, "ndim", 0) else _C._make_tensor(array)
+
+
 def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
     return (self.clone() if copy else self)._dlpack()
 
@@ -260,15 +265,16 @@ def norm(self, p="fro", dim=None, keepdim=False, dtype=None):
     return _functions.norm(self, p, dim, keepdim, dtype=dtype)
 
 
-def map_(self, other, function):
-    """Writes function(a, b) of each pair of elements into this tensor."""
-    return self.copy_(new_tensor(self, [function(a, b) for a, b in zip(self.flatten().tolist(), other.flatten().tolist())])
-                      .view(self.shape))
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """Refused: there is no other device."""
+    raise RuntimeError("cuda() is not available: pellucid runs on the CPU; ask torch.cuda.is_available() first.")
 
 
-def apply_(self, function):
-    """Writes function(a) of each element into this tensor."""
-    return self.copy_(new_tensor(self, [function(a) for a in self.flatten().tolist()]).view(self.shape))
+def new(self, *args, **_):
+    """An uninitialised tensor of sizes, or one of data, with this tensor's dtype."""
+    if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+        return new_tensor(self, args[0])
+    return Tensor.new_empty(self, *args)
 
 
 def _repr_html_(self):
@@ -289,9 +295,9 @@ def _property(get, doc):
 def install():
     """Adds what is here to the Tensor type."""
     here = globals()
-    for name in ("backward register_hook register_post_accumulate_grad_hook to numpy __array__ __dlpack__ __iter__ __contains__ "
-                 "__format__ __reversed__ __reduce_ex__ __deepcopy__ __copy__ new_full new_tensor split unique "
-                 "unique_consecutive nonzero norm map_ apply_ _repr_html_").split():
+    for name in ("backward register_hook register_post_accumulate_grad_hook to numpy __array__ __array_wrap__ __dlpack__ __iter__ "
+                 "__contains__ __format__ __reversed__ __reduce_ex__ __deepcopy__ __copy__ new_full new_tensor split unique "
+                 "unique_consecutive nonzero norm cuda new _repr_html_").split():
         setattr(Tensor, name, here[name])
     Tensor.type = type_
     for name, dtype in dict(float=_C.float32, double=_C.float64, half=_C.float16, bfloat16=_C.bfloat16, long=_C.int64,
@@ -307,13 +313,20 @@ def install():
     Tensor.element_size = lambda self: self.dtype.itemsize
     Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
     Tensor.is_complex = lambda self: False
+    Tensor.is_nonzero = lambda self: builtins.bool(self)
+    Tensor.is_inference = lambda self: False
+    Tensor.is_same_size = lambda self, other: self.shape == other.shape
+    Tensor.is_conj = Tensor.is_neg = lambda self: False
+    Tensor.conj = lambda self: self
+    Tensor.get_device = lambda self: -1
     Tensor.is_signed = lambda self: self.dtype.is_signed
     Tensor.is_set_to = lambda self, other: _C._is_set_to(self, other)
     Tensor.__dlpack_device__ = lambda self: (1, 0)
     Tensor.__array_priority__ = 1000
     Tensor.device = _property(lambda self: CPU, "Where the tensor is: the CPU.")
     Tensor.layout = _property(lambda self: strided, "How the elements lie: strided.")
-    Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_meta = Tensor.is_mps = False
+    Tensor.is_cuda = Tensor.is_sparse = Tensor.is_quantized = Tensor.is_meta = Tensor.is_mps = Tensor.is_xpu = False
+    Tensor.is_nested = Tensor.is_mkldnn = False
     Tensor.is_cpu = True
     Tensor.itemsize = _property(lambda self: self.dtype.itemsize, "Bytes of one element.")
     Tensor.nbytes = _property(lambda self: self.numel() * self.dtype.itemsize, "Bytes of all elements.")

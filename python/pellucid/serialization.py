@@ -1,9 +1,35 @@
 """save and load: safetensors files, with what is no tensor as JSON beside the names. Pickle files are refused."""
+import functools
 import json
 import os
 
 from . import _C
 from ._tensor import Tensor
+from ._types import device
+
+
+@functools.cache
+def _plain():
+    """Types of plain data by their name in the file: how they become lists, dicts or strings, and back."""
+    import argparse
+    import pathlib
+    return {"set": (set, list, set), "frozenset": (frozenset, list, frozenset), "bytes": (bytes, bytes.hex, bytes.fromhex),
+            "range": (range, lambda r: [r.start, r.stop, r.step], lambda v: range(*v)), "device": (device, str, device),
+            "namespace": (argparse.Namespace, vars, lambda v: argparse.Namespace(**v)),
+            "path": (pathlib.PurePath, str, pathlib.Path)}
+
+
+def _pack_other(value, tensors):
+    """What is not JSON's own; None where it cannot be saved."""
+    if isinstance(value, _C.Size):
+        return {"size": list(value)}
+    for name, (kind, pack, _) in _plain().items():
+        if isinstance(value, kind):
+            return {"plain": name, "value": _pack(pack(value), tensors)}
+    if hasattr(value, "__array_interface__"):  # NumPy's arrays and numbers
+        kept = _pack(_C._make_tensor(value), tensors)
+        return {"numpy": kept, "number": not hasattr(value, "__setitem__")}
+    return None
 
 
 def _pack(value, tensors):
@@ -14,20 +40,23 @@ def _pack(value, tensors):
         return {"tensor": name, "parameter": type(value) is not Tensor, "requires_grad": value.requires_grad}
     if isinstance(value, dict):
         return {"dict": [[_pack(k, tensors), _pack(v, tensors)] for k, v in value.items()], "kind": type(value).__name__}
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and type(value) is not _C.Size:
         return {"tuple": [_pack(v, tensors) for v in value]}
     if isinstance(value, list):
         return {"list": [_pack(v, tensors) for v in value]}
     if isinstance(value, _C.dtype):
         return {"dtype": str(value).rpartition(".")[2]}
-    if isinstance(value, float):
-        return {"float": value.hex()}
     if value is None or isinstance(value, (bool, int, str)):
         return value
+    other = _pack_other(value, tensors)
+    if other is not None:
+        return other
+    if isinstance(value, float):
+        return {"float": value.hex()}
     if hasattr(value, "state_dict"):
         raise TypeError(f"save: a {type(value).__name__} is code as well as data; save its state_dict() instead.")
-    raise TypeError(f"save: a {type(value).__name__} cannot be saved; tensors, numbers, strings, None, dicts, lists and "
-                    "tuples can.")
+    raise TypeError(f"save: a {type(value).__name__} cannot be saved; tensors, arrays, numbers, strings, None, dicts, lists, "
+                    "tuples and sets can.")
 
 
 def _unpack(value, tensors):
@@ -49,6 +78,13 @@ def _unpack(value, tensors):
         return tuple(_unpack(v, tensors) for v in value["tuple"])
     if "list" in value:
         return [_unpack(v, tensors) for v in value["list"]]
+    if "size" in value:
+        return _C.Size(value["size"])
+    if "plain" in value:
+        return _plain()[value["plain"]][2](_unpack(value["value"], tensors))
+    if "numpy" in value:
+        array = _unpack(value["numpy"], tensors).numpy()
+        return array[()] if value["number"] else array.copy()
     return getattr(_C, value["dtype"]) if "dtype" in value else float.fromhex(value["float"])
 
 

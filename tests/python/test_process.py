@@ -99,6 +99,18 @@ def test_processes_of_multiprocessing():
         assert torch.equal(pool.apply(torch.full, ((2,), 3.0)), torch.full((2,), 3.0))
 
 
+def threads_of_a_child(asked=None):
+    if asked is not None:
+        torch.set_num_threads(asked)
+    return torch.get_num_threads()
+
+
+def test_a_forked_child_says_that_it_has_one_thread():
+    assert torch.get_num_threads() >= 1
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(threads_of_a_child) == 1 and pool.apply(threads_of_a_child, (2,)) == 1
+
+
 def test_a_fork_while_another_thread_computes():
     stop = threading.Event()
     x = torch.ones(400, 400)

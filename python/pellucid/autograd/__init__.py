@@ -51,3 +51,10 @@ class Variable(metaclass=_VariableMeta):
     def __new__(cls, data, requires_grad=False, volatile=False):
         made = data.detach() if isinstance(data, Tensor) else _C._make_tensor(data)
         return made.requires_grad_() if requires_grad else made
+
+
+def __getattr__(name):
+    if name in ("profiler", "grad_mode", "variable"):
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'torch.autograd' has no attribute '{name}' in pellucid")

@@ -1,5 +1,6 @@
 """torch.nn.functional: the layers without state. Records do the work; here are PyTorch's signatures and words."""
 from .. import _C
+from .functional_ctc import ctc_loss  # noqa: F401
 from .functional_image import *  # noqa: F401,F403
 from .functional_loss import *  # noqa: F401,F403
 from .functional_pool import *  # noqa: F401,F403
@@ -37,6 +38,7 @@ relu_, elu_, leaky_relu_, hardtanh_, selu_, celu_ = (
     _F[n] for n in ("relu_", "elu_", "leaky_relu_", "hardtanh_", "selu_", "celu_"))
 logsigmoid, softsign, tanhshrink, hardshrink, softshrink, softplus, prelu = (
     _F[n] for n in ("logsigmoid", "softsign", "tanhshrink", "hardshrink", "softshrink", "softplus", "prelu"))
+threshold_ = _F["threshold_"]
 linear, bilinear, one_hot = (_F[n] for n in ("linear", "bilinear", "one_hot"))
 conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d = (
     _F[n] for n in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"))

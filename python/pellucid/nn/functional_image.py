@@ -5,7 +5,7 @@ import math
 from .. import _C
 
 _F = _C.functions
-__all__ = ["unfold", "fold", "interpolate", "upsample", "grid_sample", "affine_grid", "embedding_bag"]
+__all__ = ["unfold", "fold", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid", "embedding_bag"]
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
@@ -64,6 +64,16 @@ def _targets(sizes, size, scale_factor, recompute):
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
     """interpolate's old name."""
     return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    """interpolate(mode="nearest")."""
+    return interpolate(input, size, scale_factor)
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate(mode="bilinear", align_corners=True)."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 def affine_grid(theta, size, align_corners=None):

@@ -6,7 +6,8 @@ _F = _C.functions
 __all__ = ["l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "cross_entropy", "nll_loss", "binary_cross_entropy",
            "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "gaussian_nll_loss", "soft_margin_loss",
            "hinge_embedding_loss", "cosine_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
-           "triplet_margin_with_distance_loss", "multi_margin_loss", "multilabel_soft_margin_loss"]
+           "triplet_margin_with_distance_loss", "multi_margin_loss", "multilabel_soft_margin_loss",
+           "multilabel_margin_loss"]
 
 
 def _same_sizes(input, target):
@@ -171,3 +172,14 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
     if weight is not None:
         loss = loss * weight
     return _apply(loss.sum(-1) / input.shape[-1], number(reduction, size_average, reduce))
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """The sum over right classes j and wrong ones i of max(0, 1 - (x[j] - x[i])) / classes; targets end at the first -1."""
+    x, t = (input.unsqueeze(0), target.unsqueeze(0)) if input.ndim == 1 else (input, target)
+    used = (t < 0).cumsum(1) == 0
+    index = t.clamp(min=0)
+    right = _F["zeros_like"](x, dtype=_C.int64).scatter_add(1, index, used.long()) > 0
+    margins = (1 - (x.gather(1, index).unsqueeze(2) - x.unsqueeze(1))).clamp_min(0)
+    loss = (margins * (used.unsqueeze(2) & ~right.unsqueeze(1))).sum((1, 2)) / x.shape[1]
+    return _apply(loss.squeeze(0) if input.ndim == 1 else loss, number(reduction, size_average, reduce))

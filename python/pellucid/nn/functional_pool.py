@@ -1,10 +1,11 @@
-"""Pooling of torch.nn.functional: return_indices, None in sizes, power means."""
+"""Pooling of torch.nn.functional: return_indices, None in sizes, power means, volumes, the way back."""
 from .. import _C
 
 _F = _C.functions
 __all__ = ["max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
            "adaptive_max_pool1d", "adaptive_max_pool2d", "lp_pool1d", "lp_pool2d", "max_pool1d_with_indices",
-           "max_pool2d_with_indices"]
+           "max_pool2d_with_indices", "avg_pool3d", "max_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d", "lp_pool3d",
+           "max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
 avg_pool1d, avg_pool2d = _F["avg_pool1d"], _F["avg_pool2d"]
 max_pool1d_with_indices, max_pool2d_with_indices = _F["max_pool1d_with_indices"], _F["max_pool2d_with_indices"]
@@ -64,3 +65,81 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The p-norm over windows."""
     h, w = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
     return _lp_pool(input, norm_type, avg_pool2d, kernel_size, stride, ceil_mode, h * w)
+
+
+# Volumes: pooling goes dim by dim, first over height and width, then over depth.
+
+def _three(value):
+    return (value,) * 3 if isinstance(value, int) else tuple(value) if len(value) == 3 else tuple(value) * 3
+
+
+def _by_dims(input, over_images, over_depth):
+    """Two pools of [N, C, H, W], the first over the last two dims of input and the second over depth as the last."""
+    if input.ndim not in (4, 5):
+        raise RuntimeError(f"pooling of volumes takes inputs of 4 or 5 dims, found sizes {list(input.shape)}.")
+    x = over_images(input.reshape((-1, *input.shape[-3:])))
+    x = over_depth(x.movedim(1, -1)).movedim(-1, 1)
+    return x.reshape((*input.shape[:-3], *x.shape[1:]))
+
+
+def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    """Means over windows of volumes."""
+    k, p = _three(kernel_size), _three(padding)
+    s = k if stride is None or stride == [] else _three(stride)
+    one = None if divisor_override is None else 1
+    made = _by_dims(input,
+                    lambda x: avg_pool2d(x, k[1:], s[1:], p[1:], ceil_mode, count_include_pad, one),
+                    lambda x: avg_pool2d(x, (1, k[0]), (1, s[0]), (0, p[0]), ceil_mode, count_include_pad, one))
+    return made if divisor_override is None else made / divisor_override
+
+
+def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """Maxima over windows of volumes."""
+    if return_indices:
+        raise NotImplementedError("max_pool3d: return_indices=True is not there.")
+    k, p, d = _three(kernel_size), _three(padding), _three(dilation)
+    s = k if stride is None or stride == [] else _three(stride)
+    return _by_dims(input, lambda x: max_pool2d(x, k[1:], s[1:], p[1:], d[1:], ceil_mode),
+                    lambda x: max_pool2d(x, (1, k[0]), (1, s[0]), (0, p[0]), (1, d[0]), ceil_mode))
+
+
+def adaptive_avg_pool3d(input, output_size):
+    """Means over parts, so that output_size are left."""
+    depth, *image = _sizes(input, output_size, 3)
+    return _by_dims(input, lambda x: adaptive_avg_pool2d(x, image), lambda x: adaptive_avg_pool2d(x, (None, depth)))
+
+
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """Maxima over parts, so that output_size are left."""
+    if return_indices:
+        raise NotImplementedError("adaptive_max_pool3d: return_indices=True is not there.")
+    depth, *image = _sizes(input, output_size, 3)
+    return _by_dims(input, lambda x: adaptive_max_pool2d(x, image), lambda x: adaptive_max_pool2d(x, (None, depth)))
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    """The p-norm over windows of volumes."""
+    a, b, c = _three(kernel_size)
+    return _lp_pool(input, norm_type, avg_pool3d, kernel_size, stride, ceil_mode, a * b * c)
+
+
+def _max_unpool(dims):
+    def unpool(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        each = lambda v: (v,) * dims if isinstance(v, int) else tuple(v)
+        k, p = each(kernel_size), each(padding)
+        s = k if stride is None else each(stride)
+        size = [(n - 1) * si - 2 * pi + ki for n, si, pi, ki in zip(input.shape[-dims:], s, p, k)]
+        if output_size is not None:
+            size = list(output_size)[-dims:]
+        count = 1
+        for n in size:
+            count *= n
+        flat = input.flatten(input.ndim - dims)
+        made = _F["zeros"]((*flat.shape[:-1], count), dtype=input.dtype).scatter(-1, indices.flatten(input.ndim - dims), flat)
+        return made.reshape((*input.shape[:-dims], *size))
+    unpool.__name__ = f"max_unpool{dims}d"
+    unpool.__doc__ = "The values of a max_pool back at the places that its indices name, zeros elsewhere."
+    return unpool
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)

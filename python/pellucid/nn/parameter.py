@@ -25,7 +25,15 @@ class Buffer(Tensor):
 
 
 class UninitializedParameter(Parameter):
-    """The place of a parameter whose sizes the first input decides; lazy modules are not there."""
+    """The place of a parameter whose sizes the first input decides (lazy layers)."""
 
-    def __new__(cls, *_, **__):
-        raise NotImplementedError("lazy modules are not there; give the sizes when the module is made.")
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        return Tensor.__new__(cls, _C.functions["empty"](0, dtype=dtype or _C.get_default_dtype())).requires_grad_(requires_grad)
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+def is_lazy(param):
+    """Whether it has no sizes yet."""
+    return isinstance(param, UninitializedParameter)

@@ -1,4 +1,5 @@
-"""Schedules of the learning rate. Most are functions of the epoch, so that a resumed run has the same numbers."""
+"""Schedules of the learning rate. Most are functions of the epoch, so that a resumed run has the same numbers; where a rate
+was changed in between, by hand or by another schedule, they multiply it by what they would have changed it by."""
 import math
 from bisect import bisect_right
 from collections import Counter
@@ -8,6 +9,8 @@ from .optimizer import Optimizer
 
 class LRScheduler:
     """The base: a subclass gives get_lr() from base_lrs and last_epoch."""
+
+    _chains = False  # whether a step multiplies a rate that something else has changed meanwhile, instead of overwriting it
 
     def __init__(self, optimizer, last_epoch=-1, verbose=None):
         if not isinstance(optimizer, Optimizer):
@@ -20,6 +23,7 @@ class LRScheduler:
             raise KeyError("param 'initial_lr' is not specified in param_groups when resuming an optimizer")
         self.base_lrs = [g["initial_lr"] for g in optimizer.param_groups]
         self.last_epoch, self._step_count = last_epoch, 0
+        self._own = list(self.base_lrs) if last_epoch == -1 else None  # what it would have set without the others
         self.step()
 
     def get_lr(self):
@@ -32,7 +36,12 @@ class LRScheduler:
         """Goes on to the next epoch, or to the given one."""
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._set(self.get_lr())
+        rates = self.get_lr()
+        if self._chains:
+            own, self._own = self._own, rates
+            if epoch is None and own is not None:
+                rates = [new if lr == old or not old else lr * (new / old) for lr, old, new in zip(self._current(), own, rates)]
+        self._set(rates)
 
     def _set(self, rates):
         for group, lr in zip(self.optimizer.param_groups, rates):
@@ -77,6 +86,7 @@ class MultiplicativeLR(LambdaLR):
 
 class StepLR(LRScheduler):
     """Times gamma every step_size epochs."""
+    _chains = True
 
     def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose=None):
         self.step_size, self.gamma = step_size, gamma
@@ -88,6 +98,7 @@ class StepLR(LRScheduler):
 
 class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
+    _chains = True
 
     def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1, verbose=None):
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -100,6 +111,7 @@ class MultiStepLR(LRScheduler):
 
 class ConstantLR(LRScheduler):
     """A factor for the first epochs."""
+    _chains = True
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1, verbose=None):
         if not 0 <= factor <= 1:
@@ -113,6 +125,7 @@ class ConstantLR(LRScheduler):
 
 class LinearLR(LRScheduler):
     """From one factor to another over the first epochs."""
+    _chains = True
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1, verbose=None):
         if not 0 < start_factor <= 1:
@@ -127,6 +140,7 @@ class LinearLR(LRScheduler):
 
 class ExponentialLR(LRScheduler):
     """Times gamma every epoch."""
+    _chains = True
 
     def __init__(self, optimizer, gamma, last_epoch=-1, verbose=None):
         self.gamma = gamma
@@ -138,6 +152,7 @@ class ExponentialLR(LRScheduler):
 
 class PolynomialLR(LRScheduler):
     """Down to zero by a power of what is left."""
+    _chains = True
 
     def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1, verbose=None):
         self.total_iters, self.power = total_iters, power
@@ -150,6 +165,7 @@ class PolynomialLR(LRScheduler):
 
 class CosineAnnealingLR(LRScheduler):
     """Half a cosine from the initial rate to eta_min."""
+    _chains = True
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1, verbose=None):
         self.T_max, self.eta_min = T_max, eta_min
@@ -246,7 +262,7 @@ class SequentialLR(LRScheduler):
             group["lr"] = group["initial_lr"]
         for s in schedulers:
             s.last_epoch -= 1
-        schedulers[0].step()
+        schedulers[0].step(0)
         self._last_lr = schedulers[0].get_last_lr()
 
     def step(self):
@@ -307,3 +323,68 @@ class ReduceLROnPlateau(LRScheduler):
                     group["lr"] = new
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._current()
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedules at once, each applied to what the one before left."""
+
+    def __init__(self, schedulers, optimizer=None):
+        if not schedulers:
+            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got no scheduler.")
+        self.optimizer, self._schedulers = optimizer or schedulers[0].optimizer, list(schedulers)
+        self._last_lr = self._current()
+
+    def step(self):
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self._current()
+
+    def state_dict(self):
+        return {"_last_lr": self._last_lr, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict):
+        for s, own in zip(state_dict["_schedulers"], self._schedulers):
+            own.load_state_dict(s)
+        self._last_lr = state_dict["_last_lr"]
+
+
+class CyclicLR(LRScheduler):
+    """Up and down between two rates; momentum the other way round."""
+
+    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
+                 scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
+        count = len(optimizer.param_groups)
+        spread = lambda value: list(value) if isinstance(value, (list, tuple)) else [value] * count
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
+        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        down = step_size_up if step_size_down is None else step_size_down
+        self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
+        self.max_lrs, self.cycle_momentum = spread(max_lr), cycle_momentum
+        if cycle_momentum and not any(k in optimizer.defaults for k in ("momentum", "betas")):
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.base_momentums, self.max_momentums = spread(base_momentum), spread(max_momentum)
+        if last_epoch == -1:
+            for group, rate in zip(optimizer.param_groups, spread(base_lr)):
+                group["lr"] = group["initial_lr"] = rate
+        super().__init__(optimizer, last_epoch)
+
+    def _scale(self, at):
+        if self._scale_fn is not None:
+            return self._scale_fn(at)
+        return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (at - 1), "exp_range": self.gamma ** at}[self.mode]
+
+    def get_lr(self):
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        place = 1 + self.last_epoch / self.total_size - cycle
+        height = place / self.step_ratio if place <= self.step_ratio else (place - 1) / (self.step_ratio - 1)
+        height *= self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+                value = high - (high - low) * height
+                if "betas" in group:
+                    group["betas"] = (value, *group["betas"][1:])
+                else:
+                    group["momentum"] = value
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs)]

@@ -2,6 +2,9 @@
 from .attention import CachedAttention, MultiheadAttention, RotaryEmbedding  # noqa: F401
 from .container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential  # noqa: F401
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Fold, Unfold  # noqa: F401
+from .lazy import (LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d, LazyConv1d, LazyConv2d, LazyConv3d,  # noqa: F401
+                   LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d, LazyInstanceNorm1d, LazyInstanceNorm2d,
+                   LazyInstanceNorm3d, LazyLinear)
 from .linear import Bilinear, Embedding, EmbeddingBag, Flatten, Identity, Linear, Unflatten  # noqa: F401
 from .loss import *  # noqa: F401,F403
 from .module import Module  # noqa: F401

@@ -98,6 +98,21 @@ class Sequential(_Row, Module):
 class ModuleList(_Row, Module):
     """Parts in a list; they are not called."""
 
+    def __repr__(self):
+        """Neighbours of one text are one line: (0-2): 3 x Linear(…)."""
+        texts = [repr(module) for module in self]
+        if not texts:
+            return self._get_name() + "()"
+        lines, first = [], 0
+        for i, text in enumerate(texts):
+            if i + 1 < len(texts) and texts[i + 1] == text:
+                continue
+            label = f"({first})" if first == i else f"({first}-{i})"
+            count = "" if first == i else f"{i - first + 1} x "
+            lines.append(f"{label}: {count}" + text.replace("\n", "\n  "))
+            first = i + 1
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
     def __init__(self, modules=None):
         super().__init__()
         self.extend(modules or [])
@@ -225,12 +240,16 @@ class ParameterList(_Row, Module):
         return self
 
     def extra_repr(self):
-        return "\n".join(f"({i}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+        return "\n".join(f"  ({i}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
                          for i, p in enumerate(self))
 
 
 class ParameterDict(_Named, Module):
     """Parameters in a dictionary."""
+
+    def extra_repr(self):
+        return "\n".join(f"  ({k}): Parameter containing: [{p.type()} of size {'x'.join(map(str, p.shape))}]"
+                         for k, p in self.items())
 
     def __init__(self, parameters=None):
         super().__init__()

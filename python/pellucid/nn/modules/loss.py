@@ -54,3 +54,6 @@ TripletMarginWithDistanceLoss = _loss("TripletMarginWithDistanceLoss", F.triplet
                                       distance_function=None, margin=1.0, swap=False)
 MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss, p=1, margin=1.0, weight=None)
 MultiLabelSoftMarginLoss = _loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, weight=None)
+MultiLabelMarginLoss = _loss("MultiLabelMarginLoss", F.multilabel_margin_loss)
+CTCLoss = _loss("CTCLoss", F.ctc_loss, blank=0, zero_infinity=False)
+NLLLoss2d = NLLLoss

@@ -130,15 +130,15 @@ class Module:
         if isinstance(value, Parameter):
             if parts is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, self._parameters)
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if parts is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, self._modules)
             self._modules[name] = value
         elif isinstance(value, Buffer):
-            self._forget(name)
+            self._forget(name, self._buffers)
             self.register_buffer(name, value, value.persistent)
         elif parts is not None and name in parts:
             if value is not None:
@@ -157,10 +157,12 @@ class Module:
         else:
             super().__setattr__(name, value)
 
-    def _forget(self, name):
+    def _forget(self, name, keeps):
+        """What was of that name goes, but for its place among those of the same kind."""
         self.__dict__.pop(name, None)
         for where in (self._parameters, self._buffers, self._modules):
-            where.pop(name, None)
+            if where is not keeps:
+                where.pop(name, None)
 
     def __getattr__(self, name):
         attributes = self.__dict__
@@ -338,7 +340,9 @@ class Module:
         dtype = kwargs.get("dtype") or next((a for a in args if str(type(a).__name__) == "dtype"), None)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
-        return self._apply(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
+        # A layout is that of images or volumes: other parameters keep theirs.
+        plain = {k: v for k, v in kwargs.items() if k != "memory_format"}
+        return self._apply(lambda t: t if not t.is_floating_point() else t.to(*args, **(kwargs if t.ndim in (4, 5) else plain)))
 
     def _convert_floats(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)

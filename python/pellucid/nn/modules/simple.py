@@ -112,6 +112,7 @@ def _dropout(name, function):
 
 Dropout, AlphaDropout = _dropout("Dropout", F.dropout), _dropout("AlphaDropout", F.alpha_dropout)
 Dropout1d, Dropout2d = _dropout("Dropout1d", F.dropout1d), _dropout("Dropout2d", F.dropout2d)
+Dropout3d = _dropout("Dropout3d", F.dropout3d)
 FeatureAlphaDropout = _dropout("FeatureAlphaDropout", F.feature_alpha_dropout)
 
 # Pooling
@@ -139,8 +140,33 @@ AdaptiveAvgPool1d = _layer("AdaptiveAvgPool1d", F.adaptive_avg_pool1d, "output_s
 AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, "output_size")
 AdaptiveMaxPool1d = _layer("AdaptiveMaxPool1d", F.adaptive_max_pool1d, "output_size, return_indices=False", "output_size")
 AdaptiveMaxPool2d = _layer("AdaptiveMaxPool2d", F.adaptive_max_pool2d, "output_size, return_indices=False", "output_size")
+MaxPool3d = _own_stride(_layer("MaxPool3d", F.max_pool3d, _max, "kernel_size stride padding dilation ceil_mode"))
+AvgPool3d = _own_stride(_layer("AvgPool3d", F.avg_pool3d, _average + ", divisor_override=None", "kernel_size stride padding"))
+AdaptiveAvgPool3d = _layer("AdaptiveAvgPool3d", F.adaptive_avg_pool3d, "output_size")
+AdaptiveMaxPool3d = _layer("AdaptiveMaxPool3d", F.adaptive_max_pool3d, "output_size, return_indices=False", "output_size")
 LPPool1d = _layer("LPPool1d", F.lp_pool1d, "norm_type, kernel_size, stride=None, ceil_mode=False")
 LPPool2d = _layer("LPPool2d", F.lp_pool2d, "norm_type, kernel_size, stride=None, ceil_mode=False")
+LPPool3d = _layer("LPPool3d", F.lp_pool3d, "norm_type, kernel_size, stride=None, ceil_mode=False")
+
+
+class _MaxUnpool(Module):
+    def __init__(self, kernel_size, stride=None, padding=0):
+        super().__init__()
+        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
+
+    def forward(self, input, indices, output_size=None):
+        return type(self)._function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+    def extra_repr(self):
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+def _unpool(dims, function):
+    return type(f"MaxUnpool{dims}d", (_MaxUnpool,), {"_function": staticmethod(function), "__doc__": function.__doc__,
+                                                     "__module__": __name__})
+
+
+MaxUnpool1d, MaxUnpool2d, MaxUnpool3d = _unpool(1, F.max_unpool1d), _unpool(2, F.max_unpool2d), _unpool(3, F.max_unpool3d)
 
 
 # Padding
@@ -170,6 +196,10 @@ ReflectionPad1d, ReflectionPad2d = _pad("ReflectionPad1d", "reflect", 1), _pad("
 ReplicationPad1d, ReplicationPad2d = _pad("ReplicationPad1d", "replicate", 1), _pad("ReplicationPad2d", "replicate", 2)
 CircularPad1d, CircularPad2d = _pad("CircularPad1d", "circular", 1), _pad("CircularPad2d", "circular", 2)
 ConstantPad1d, ConstantPad2d = _pad("ConstantPad1d", "constant", 1), _pad("ConstantPad2d", "constant", 2)
+
+ZeroPad3d, ReflectionPad3d = _pad("ZeroPad3d", "constant", 3), _pad("ReflectionPad3d", "reflect", 3)
+ReplicationPad3d, CircularPad3d = _pad("ReplicationPad3d", "replicate", 3), _pad("CircularPad3d", "circular", 3)
+ConstantPad3d = _pad("ConstantPad3d", "constant", 3)
 
 # Shapes and distances
 PixelShuffle = _layer("PixelShuffle", F.pixel_shuffle, "upscale_factor")
@@ -209,3 +239,17 @@ class Upsample(Module):
     def extra_repr(self):
         first = f"scale_factor={self.scale_factor}" if self.scale_factor is not None else f"size={self.size}"
         return f"{first}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Resizes images by the nearest pixel."""
+
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Resizes images by lines between the pixels; corners stay corners."""
+
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, "bilinear", True)

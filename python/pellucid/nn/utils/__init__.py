@@ -45,3 +45,16 @@ def vector_to_parameters(vec, parameters):
     for p in parameters:
         p.data = vec[at:at + p.numel()].view_as(p).detach()
         at += p.numel()
+
+
+def skip_init(module_cls, *args, **kwargs):
+    """A module as it is made, with its initial values: making them costs little here."""
+    kwargs.pop("device", None)
+    return module_cls(*args, **kwargs)
+
+
+def __getattr__(name):
+    if name in ("parametrize", "parametrizations", "prune", "stateless"):
+        import importlib
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module 'torch.nn.utils' has no attribute '{name}' in pellucid")

@@ -48,6 +48,19 @@ def default_collate(batch):
     raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {type(first)}")
 
 
+def default_convert(data):
+    """Arrays in an example as tensors; tuples become lists."""
+    if isinstance(data, _C.Tensor) or isinstance(data, (str, bytes)):
+        return data
+    if hasattr(data, "__array_interface__"):
+        return _C._make_tensor(data)
+    if isinstance(data, collections.abc.Mapping):
+        return type(data)({k: default_convert(v) for k, v in data.items()})
+    if isinstance(data, tuple) and hasattr(data, "_fields"):
+        return type(data)(*map(default_convert, data))
+    return list(map(default_convert, data)) if isinstance(data, collections.abc.Sequence) else data
+
+
 class DataLoader:
     """Batches of a data set. Iterating again begins a new epoch."""
 
@@ -74,7 +87,7 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         # A plain data set of tensors gathers a whole batch by one index for each tensor.
         self._gathers = collate_fn is None and batch_sampler is not None and self._tensors_of(dataset) is not None
-        self.collate_fn = collate_fn or (default_collate if batch_size is not None or batch_sampler is not None else lambda x: x)
+        self.collate_fn = collate_fn or (default_collate if batch_size is not None or batch_sampler is not None else default_convert)
 
     @staticmethod
     def _tensors_of(dataset):

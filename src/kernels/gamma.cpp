@@ -1,0 +1,71 @@
+// Asymptotic series beyond 10, reached by the recurrences; reflection for negative arguments.
+#include "kernels/gamma.h"
+
+#include <math.h>  // lgamma_r, which unlike std::lgamma writes no global variable
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace pellucid::kernels {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Bernoulli numbers B2, B4, …, B20.
+constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30,      1.0 / 42, -1.0 / 30,
+                                 5.0 / 66,      -691.0 / 2730,  7.0 / 6,  -3617.0 / 510,
+                                 43867.0 / 798, -174611.0 / 330};
+
+/// The sum over k >= 0 of (q + k)^-s, s an integer above 1: the first terms, then the formula of
+/// Euler and Maclaurin for the rest.
+double hurwitz_zeta(int s, double q) {
+  if (q <= 0 && q == std::floor(q)) return kInfinity;
+  double sum = 0;
+  for (; q < 10; q += 1) sum += std::pow(q, -s);
+  const double power = std::pow(q, -s);
+  sum += power * q / (s - 1) + power / 2;
+  double factor = s * power / q;  // s (s + 1) … (s + 2j - 2) q^(-s - 2j + 1) / (2j)!, times (2j)!
+  double factorial = 2;
+  for (int j = 1; j <= 10; ++j) {
+    sum += kBernoulli[j - 1] / factorial * factor;
+    factor *= (s + 2.0 * j - 1) * (s + 2.0 * j) / (q * q);
+    factorial *= (2.0 * j + 1) * (2.0 * j + 2);
+  }
+  return sum;
+}
+
+}  // namespace
+
+double log_gamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+
+double digamma(double x) {
+  if (x == 0) return std::copysign(kInfinity, -x);
+  if (x == -kInfinity || (x < 0 && x == std::floor(x)))
+    return std::numeric_limits<double>::quiet_NaN();
+  if (x < 0) {
+    // tan of the fraction alone: the argument's whole part would cost digits.
+    return digamma(1 - x) - kPi / std::tan(kPi * (x - std::trunc(x)));
+  }
+  double sum = 0;
+  for (; x < 10; x += 1) sum -= 1 / x;
+  double power = 1 / (x * x);
+  const double step = power;
+  for (int k = 1; k <= 8; ++k, power *= step) sum -= kBernoulli[k - 1] / (2 * k) * power;
+  return sum + std::log(x) - 0.5 / x;
+}
+
+double polygamma(int n, double x) {
+  if (n == 1 && x < 0 && x != std::floor(x)) {
+    const double sine = std::sin(kPi * (x - std::trunc(x)));
+    return kPi * kPi / (sine * sine) - polygamma(1, 1 - x);
+  }
+  const double size = std::tgamma(n + 1.0) * hurwitz_zeta(n + 1, x);
+  return n % 2 ? size : -size;
+}
+
+}  // namespace pellucid::kernels

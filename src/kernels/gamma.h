@@ -1,0 +1,16 @@
+// The logarithm of the gamma function and its derivatives, one number at a time: distributions ask
+// for them, inner loops do not. Computed in double for every dtype.
+#pragma once
+
+namespace pellucid::kernels {
+
+/// log |gamma(x)|; inf at 0 and the negative integers.
+double log_gamma(double x);
+
+/// The derivative of log_gamma; NaN at the negative integers, and -inf or inf at 0 and -0.
+double digamma(double x);
+
+/// The n-th derivative of digamma, n >= 1.
+double polygamma(int n, double x);
+
+}  // namespace pellucid::kernels
