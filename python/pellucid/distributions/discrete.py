@@ -134,13 +134,10 @@ class Categorical(_ProbsOrLogits):
         return values.expand((-1, *self._batch_shape)) if expand else values
 
 
-class OneHotCategorical(Distribution):
-    """A class as a vector with one 1."""
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.one_hot
-    has_enumerate_support = True
+class _OverCategorical(Distribution):
+    """Vectors that count draws from a Categorical."""
 
-    def __init__(self, probs=None, logits=None, validate_args=None):
+    def __init__(self, probs, logits, validate_args):
         self._categorical = Categorical(probs, logits, validate_args=validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical._param.shape[-1:], validate_args=validate_args)
 
@@ -151,6 +148,16 @@ class OneHotCategorical(Distribution):
     @property
     def logits(self):
         return self._categorical.logits
+
+
+class OneHotCategorical(_OverCategorical):
+    """A class as a vector with one 1."""
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        super().__init__(probs, logits, validate_args)
 
     @property
     def mean(self):
@@ -323,7 +330,7 @@ class NegativeBinomial(_ProbsOrLogits):
         return plain + torch.lgamma(n + value) - torch.lgamma(1 + value) - torch.lgamma(n)
 
 
-class Multinomial(Distribution):
+class Multinomial(_OverCategorical):
     """How often each class came in total_count draws."""
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.dependent
@@ -332,16 +339,7 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits, validate_args=validate_args)
-        super().__init__(self._categorical.batch_shape, self._categorical._param.shape[-1:], validate_args=validate_args)
-
-    @property
-    def probs(self):
-        return self._categorical.probs
-
-    @property
-    def logits(self):
-        return self._categorical.logits
+        super().__init__(probs, logits, validate_args)
 
     @property
     def mean(self):
