@@ -204,7 +204,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyO
         return run(f, overload, target, b);
       }
     }
-    if (!receiver && has_out(names)) return call_with_out(self, args, count, names);
+    if (!receiver && has_out(names)) return call_with_out(self, f.name, args, count, names);
     return fail(f, receiver, args, count, names);
   });
 }

@@ -12,6 +12,7 @@ bool has_out(PyObject* names);
 
 /// The call without `out`, whose result is then written to the given tensor, or to each of a tuple:
 /// same sizes are copied, others make it a tensor of the result's.
-PyObject* call_with_out(PyObject* function, PyObject* const* args, size_t count, PyObject* names);
+PyObject* call_with_out(PyObject* function, PyObject* name, PyObject* const* args, size_t count,
+                        PyObject* names);
 
 }  // namespace pellucid::python

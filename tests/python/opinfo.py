@@ -48,16 +48,22 @@ def eigh_invariants(parts):
 FREE = {"linalg.svd": svd_invariants, "linalg.eigh": eigh_invariants}
 
 
-def to_ours(value, leaves=None):
-    """A sample's value for pellucid. Tensors share nothing with the original; those that require gradients go to `leaves`."""
+def to_ours(value, leaves=None, storages=None):
+    """A sample's value for pellucid. Tensors share nothing with the original, but as much with one another if a dict `storages` is
+    given; those that require gradients go to `leaves`."""
     if isinstance(value, torch.Tensor):
         if value.dtype.is_complex:
             raise NotImplementedError("complex")
         # The whole storage is copied, so that views of it (as_strided beyond the tensor) see the same.
         storage = value.detach().untyped_storage()
         elements = storage.nbytes() // value.element_size()
-        copy = torch.empty(0, dtype=value.dtype).set_(storage, 0, (elements,), (1,)).clone()
-        ours = pellucid.from_dlpack(copy).as_strided(tuple(value.shape), value.stride(), value.storage_offset()).detach()
+        key = (storage.data_ptr(), value.dtype)
+        whole = None if storages is None else storages.get(key)
+        if whole is None:
+            whole = pellucid.from_dlpack(torch.empty(0, dtype=value.dtype).set_(storage, 0, (elements,), (1,)).clone())
+            if storages is not None:
+                storages[key] = whole
+        ours = whole.as_strided(tuple(value.shape), value.stride(), value.storage_offset()).detach()
         if value.requires_grad:
             ours.requires_grad_()
             if leaves is not None:
@@ -77,9 +83,9 @@ def to_ours(value, leaves=None):
     if isinstance(value, torch.layout):
         return pellucid.strided
     if isinstance(value, (list, tuple)):
-        return type(value)(to_ours(v, leaves) for v in value)
+        return type(value)(to_ours(v, leaves, storages) for v in value)
     if isinstance(value, dict):
-        return {k: to_ours(v, leaves) for k, v in value.items()}
+        return {k: to_ours(v, leaves, storages) for k, v in value.items()}
     return value
 
 
@@ -181,7 +187,8 @@ def run_error(function, error):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            function(to_ours(sample.input), *to_ours(sample.args), **to_ours(sample.kwargs))
+            first, args, kwargs = to_ours((sample.input, sample.args, sample.kwargs), storages={})
+            function(first, *args, **kwargs)
         except NotImplementedError as e:
             if str(e) == "complex" or "not there" in str(e):
                 raise

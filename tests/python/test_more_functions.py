@@ -132,5 +132,24 @@ def test_out():
         torch.add(torch.ones(2), "x", out=out)
 
 
+def test_out_that_shares_memory():
+    x = torch.arange(6.0)
+    torch.add(x, 1, out=x)  # over exactly what was read
+    assert x.tolist() == [1, 2, 3, 4, 5, 6]
+    one = torch.tensor([1.0])
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        torch.mul(x[:3], 2, out=one.expand(3))
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor"):
+        torch.mul(x[:3], 2, out=x[1:4])
+    with pytest.raises(RuntimeError, match="some elements of the input"):
+        torch.cat([x[:2], x[2:4]], out=x)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+        torch.gather(x, 0, torch.tensor([0]), out=torch.empty(1, dtype=torch.float64))
+    assert x.tolist() == [1, 2, 3, 4, 5, 6] and one.tolist() == [1]
+    torch.mul(x[:3], 2, out=x[3:])  # beside what was read
+    assert x.tolist() == [1, 2, 3, 2, 4, 6]
+
+
+
 def test_named_results_print_below_one_another():
     assert repr(torch.max(torch.tensor([[1, 3]]), 1)) == "torch.return_types.max(\nvalues=tensor([3]),\nindices=tensor([1]))"
