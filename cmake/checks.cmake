@@ -25,6 +25,9 @@ if(doctest_FOUND AND test_sources)
     OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
   target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
   set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
+  set(looping_sources ${test_sources})  # compare whole arrays with loops of their own
+  list(FILTER looping_sources INCLUDE REGEX "/tests/(derived|kernels)/")
+  set_source_files_properties(${looping_sources} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
   pellucid_precompile(pellucid_tests
     <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>)
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid

@@ -65,7 +65,7 @@ std::string gpt2_vocab() {
     const bool printable =
         (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
     const uint32_t c = printable ? b : others++;
-    char text[16];
+    char text[32];
     std::snprintf(text, sizeof text, "\"\\u%04x\": %d, ", c, id++);
     json += text;
   }
