@@ -103,14 +103,19 @@ def _call(func, args, kwargs, has_aux):
     return result
 
 
+def _call_with_leaves(level, func, args, kwargs, argnums, has_aux):
+    """Calls with leaves in the place of the arguments that argnums names; returns them, the output and aux."""
+    numbers, chosen = _chosen(args, argnums)
+    leaves = level.leaves(chosen)
+    return leaves, *_call(func, _with(args, numbers, leaves), kwargs, has_aux)
+
+
 def grad_and_value(func, argnums=0, has_aux=False):
     """A function that returns (gradient, value) of one whose value is a single number."""
     @functools.wraps(func)
     def call(*args, **kwargs):
         with _Level() as level:
-            numbers, chosen = _chosen(args, argnums)
-            leaves = level.leaves(chosen)
-            output, aux = _call(func, _with(args, numbers, leaves), kwargs, has_aux)
+            leaves, output, aux = _call_with_leaves(level, func, args, kwargs, argnums, has_aux)
             if not isinstance(output, Tensor) or output.ndim != 0:
                 found = f"a tensor of sizes {list(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
                 raise RuntimeError(f"grad: the function must return a tensor without dims (a scalar), found {found}.")
@@ -181,9 +186,7 @@ def jacrev(func, argnums=0, *, has_aux=False, chunk_size=None):
     @functools.wraps(func)
     def call(*args, **kwargs):
         with _Level() as level:
-            numbers, chosen = _chosen(args, argnums)
-            leaves = level.leaves(chosen)
-            output, aux = _call(func, _with(args, numbers, leaves), kwargs, has_aux)
+            leaves, output, aux = _call_with_leaves(level, func, args, kwargs, argnums, has_aux)
             flat, spec = tree_flatten(leaves)
             outputs, out_spec = tree_flatten(output)
             rows = [_rows(o, flat, spec, isinstance(argnums, int)) for o in outputs]

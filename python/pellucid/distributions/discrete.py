@@ -137,7 +137,7 @@ class Categorical(_ProbsOrLogits):
 class _OverCategorical(Distribution):
     """Vectors that count draws from a Categorical."""
 
-    def __init__(self, probs, logits, validate_args):
+    def __init__(self, probs=None, logits=None, validate_args=None):
         self._categorical = Categorical(probs, logits, validate_args=validate_args)
         super().__init__(self._categorical.batch_shape, self._categorical._param.shape[-1:], validate_args=validate_args)
 
@@ -155,9 +155,6 @@ class OneHotCategorical(_OverCategorical):
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
     has_enumerate_support = True
-
-    def __init__(self, probs=None, logits=None, validate_args=None):
-        super().__init__(probs, logits, validate_args)
 
     @property
     def mean(self):

@@ -192,21 +192,29 @@ class _LogitBernoulli(Distribution):
             - 2 * torch.nn.functional.softplus(difference)
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class _Relaxed(TransformedDistribution):
+    """A variable near those of `hard`, whose parameters it has."""
+
+    def __init__(self, temperature, hard, base_distribution, transform, validate_args):
+        self.temperature, self._hard = temperature, hard
+        super().__init__(base_distribution, transform, validate_args)
+
+    @property
+    def probs(self):
+        return self._hard.probs
+
+    @property
+    def logits(self):
+        return self._hard.logits
+
+
+class RelaxedBernoulli(_Relaxed):
     """A number near 0 or 1 through which gradients flow."""
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         from .discrete import Bernoulli
-        self.temperature, self._bernoulli = temperature, Bernoulli(probs, logits, validate_args=validate_args)
-        super().__init__(_LogitBernoulli(temperature, self._bernoulli.logits), SigmoidTransform(), validate_args)
-
-    @property
-    def probs(self):
-        return self._bernoulli.probs
-
-    @property
-    def logits(self):
-        return self._bernoulli.logits
+        hard = Bernoulli(probs, logits, validate_args=validate_args)
+        super().__init__(temperature, hard, _LogitBernoulli(temperature, hard.logits), SigmoidTransform(), validate_args)
 
 
 class _LogCategorical(Distribution):
@@ -228,18 +236,10 @@ class _LogCategorical(Distribution):
         return torch.log_softmax(logits - value * self.temperature, -1).sum(-1) + scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(_Relaxed):
     """A vector near one-hot through which gradients flow."""
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         from .discrete import Categorical
-        self.temperature, self._categorical = temperature, Categorical(probs, logits, validate_args=validate_args)
-        super().__init__(_LogCategorical(temperature, self._categorical.logits), ExpTransform(), validate_args)
-
-    @property
-    def probs(self):
-        return self._categorical.probs
-
-    @property
-    def logits(self):
-        return self._categorical.logits
+        hard = Categorical(probs, logits, validate_args=validate_args)
+        super().__init__(temperature, hard, _LogCategorical(temperature, hard.logits), ExpTransform(), validate_args)
