@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "kernels/isa.h"
+#include "kernels/pool_channels.h"
 #include "kernels/pool_rows.h"
 
 namespace pellucid::kernels {
@@ -47,35 +48,6 @@ std::vector<PoolWindow> adaptive_windows(int64_t size, int64_t count) {
   return all;
 }
 
-/// All channels of one output pixel in NHWC. `Index` is as wide as T where that is enough, so that
-/// values and positions share a vector.
-template <class T, class Index>
-[[gnu::always_inline]] inline void max_channels(const PoolPlan& p, const PoolWindow& rows,
-                                                const PoolWindow& columns, const T* image, T* y,
-                                                int64_t* indices) {
-  constexpr int64_t kBlock = 64;  // channels whose best values stay in L1 or registers
-  for (int64_t c0 = 0; c0 < p.C; c0 += kBlock) {
-    const int64_t n = std::min(kBlock, p.C - c0);
-    T best[kBlock];
-    Index where[kBlock];
-    const auto start = static_cast<Index>(rows.begin * p.W + columns.begin);
-    for (int64_t c = 0; c < n; ++c) best[c] = -std::numeric_limits<T>::infinity(), where[c] = start;
-    for (int64_t h = rows.begin; h < rows.end; h += p.dilation_h)
-      for (int64_t w = columns.begin; w < columns.end; w += p.dilation_w) {
-        const T* const x = image + (h * p.W + w) * p.C + c0;
-        const auto here = static_cast<Index>(h * p.W + w);
-        for (int64_t c = 0; c < n; ++c) {
-          const bool better = (x[c] > best[c]) | (x[c] != x[c]);
-          best[c] = better ? x[c] : best[c];
-          where[c] = better ? here : where[c];
-        }
-      }
-    for (int64_t c = 0; c < n; ++c) y[c0 + c] = best[c];
-    if (indices != nullptr)
-      for (int64_t c = 0; c < n; ++c) indices[c0 + c] = where[c];
-  }
-}
-
 template <class T> struct MaxForward {
   /// Output rows [first, last) of all images (NHWC) or planes (NCHW).
   template <Isa level>
@@ -92,11 +64,8 @@ template <class T> struct MaxForward {
         for (int64_t j = 0; j < ow; ++j) {
           const int64_t to = (r * ow + j) * p.C;
           const PoolWindow& columns = p.columns[static_cast<size_t>(j)];
-          int64_t* const positions = indices == nullptr ? nullptr : indices + to;
-          if (fits)
-            max_channels<T, Narrow>(p, rows, columns, image, y + to, positions);
-          else
-            max_channels<T, int64_t>(p, rows, columns, image, y + to, positions);
+          max_channels(p, rows, columns, image, y + to,
+                       indices == nullptr ? nullptr : indices + to);
         }
       } else {
         const T* const plane = x + r / oh * p.H * p.W;
@@ -138,10 +107,11 @@ template <class T> struct MaxBackward {
   [[gnu::always_inline]] static void run(const PoolPlan& p, int64_t channels, const T* dy,
                                          const int64_t* indices, T* dx, int64_t first,
                                          int64_t last) {
-    using Narrow = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-    if (channels > 1 && p.dilation_h == 1 && p.dilation_w == 1 &&
-        p.H * p.W <= std::numeric_limits<Narrow>::max())
-      return gather<Narrow>(p, channels, dy, indices, dx, first, last);
+    if (channels > 1 && p.dilation_h == 1 && p.dilation_w == 1 && Lanes<T, 8>::fits(p)) {
+      first = gather<16>(p, channels, dy, indices, dx, first, last);
+      first = gather<8>(p, channels, dy, indices, dx, first, last);
+      if (first == last) return;
+    }
     fill_zero(p, channels, dx, first, last);
     const int64_t pixels = p.OH() * p.OW();
     for (int64_t o = 0; o < pixels; ++o)
@@ -150,19 +120,15 @@ template <class T> struct MaxBackward {
   }
 
  private:
-  static constexpr int64_t kLanes = 16;
-  typedef T Values __attribute__((vector_size(kLanes * sizeof(T)), aligned(sizeof(T)), may_alias));
-  typedef int64_t Positions
-      __attribute__((vector_size(kLanes * sizeof(int64_t)), aligned(8), may_alias));
-
   /// Each input pixel collects from the windows around it, kLanes channels at a time: dx is written
-  /// once. `Index` is as wide as T, so that both share a vector.
-  template <class Index>
-  [[gnu::always_inline]] static void gather(const PoolPlan& p, int64_t channels, const T* dy,
-                                            const int64_t* indices, T* dx, int64_t first,
-                                            int64_t last) {
-    typedef Index Narrow __attribute__((vector_size(kLanes * sizeof(T))));
+  /// once. Returns the first channel that is left.
+  template <int64_t kLanes>
+  [[gnu::always_inline]] static int64_t gather(const PoolPlan& p, int64_t channels, const T* dy,
+                                               const int64_t* indices, T* dx, int64_t first,
+                                               int64_t last) {
+    using L = Lanes<T, kLanes>;
     const int64_t whole = first + (last - first) / kLanes * kLanes;
+    if (whole == first) return first;
     Covering rows;
     for (int64_t h = 0; h < p.H; ++h) {
       rows.move_to(h, p.rows);
@@ -170,31 +136,22 @@ template <class T> struct MaxBackward {
       for (int64_t w = 0; w < p.W; ++w) {
         columns.move_to(w, p.columns);
         const int64_t here = h * p.W + w;
-        T* const to = dx + here * channels;
-        // f(offset of the first channel in dy) for the windows around this pixel.
-        const auto each_window = [&](const auto& f) __attribute__((always_inline)) {
-          for (int64_t i = rows.begin; i < rows.end; ++i)
-            for (int64_t j = columns.begin; j < columns.end; ++j) f((i * p.OW() + j) * channels);
-        };
         for (int64_t c = first; c < whole; c += kLanes) {
-          Values sum = {};
-          each_window([&](int64_t from) __attribute__((always_inline)) {
-            const auto where = __builtin_convertvector(
-                *reinterpret_cast<const Positions*>(indices + from + c), Narrow);
-            const Values grad = *reinterpret_cast<const Values*>(dy + from + c);
-            sum += where == static_cast<Index>(here) ? grad : Values{};
-          });
-          *reinterpret_cast<Values*>(to + c) = sum;
-        }
-        for (int64_t c = whole; c < last; ++c) {
-          T sum = 0;
-          each_window([&](int64_t from) __attribute__((always_inline)) {
-            sum += indices[from + c] == here ? dy[from + c] : T(0);
-          });
-          to[c] = sum;
+          typename L::Values sum = {};
+          for (int64_t i = rows.begin; i < rows.end; ++i)
+            for (int64_t j = columns.begin; j < columns.end; ++j) {
+              const int64_t from = (i * p.OW() + j) * channels + c;
+              const auto where = __builtin_convertvector(
+                  *reinterpret_cast<const typename L::Positions*>(indices + from),
+                  typename L::Narrow);
+              const auto grad = *reinterpret_cast<const typename L::Values*>(dy + from);
+              sum += where == static_cast<typename L::Index>(here) ? grad : typename L::Values{};
+            }
+          *reinterpret_cast<typename L::Values*>(dx + here * channels + c) = sum;
         }
       }
     }
+    return whole;
   }
 };
 

@@ -265,23 +265,29 @@ TEST_CASE("pool: output sizes are PyTorch's") {
 }
 
 TEST_CASE("pool: NaN wins, and of several the last; of equal values the first") {
-  for (const PoolLayout layout : {PoolLayout::NHWC, PoolLayout::NCHW}) {
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    const std::vector<float> x = {1, nan, 5, 5, nan, 9, 2, 5};
-    const PoolPlan plan =
-        pool_plan({.N = 1, .C = 1, .H = 1, .W = 8, .KH = 1, .KW = 5, .stride_w = 3});
-    std::vector<float> y(2);
-    std::vector<int64_t> indices(2);
-    max_pool_forward<float>(plan, layout, x.data(), y.data(), indices.data());
-    CHECK(std::isnan(y[0]));
-    CHECK(indices[0] == 4);
-    CHECK(std::isnan(y[1]));
-    const PoolPlan tie =
-        pool_plan({.N = 1, .C = 1, .H = 1, .W = 8, .KH = 1, .KW = 2, .stride_w = 2});
-    y.resize(4), indices.resize(4);
-    max_pool_forward<float>(tie, layout, x.data(), y.data(), indices.data());
-    CHECK(indices[1] == 2);
-    max_pool_forward<float>(tie, layout, x.data(), y.data(), nullptr);  // indices are optional
-    CHECK(y[3] == 5);
-  }
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> row = {1, nan, 5, 5, nan, 9, 2, 5};
+  // 1: one by one; 8, 64 and 77: in lanes, in a block, in all three ways
+  for (const int64_t channels : {1, 8, 64, 77})
+    for (const PoolLayout layout : {PoolLayout::NHWC, PoolLayout::NCHW}) {
+      INFO("NHWC ", layout == PoolLayout::NHWC, ", channels ", channels);
+      const auto C = static_cast<size_t>(channels);
+      std::vector<float> x(8 * C);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = row[layout == PoolLayout::NHWC ? i / C : i % 8];
+      const PoolPlan plan =
+          pool_plan({.N = 1, .C = channels, .H = 1, .W = 8, .KH = 1, .KW = 5, .stride_w = 3});
+      std::vector<float> y(2 * C);
+      std::vector<int64_t> indices(2 * C);
+      max_pool_forward<float>(plan, layout, x.data(), y.data(), indices.data());
+      for (size_t i = 0; i < 2 * C; ++i) CHECK(std::isnan(y[i]));
+      for (const int64_t index : indices) CHECK(index == 4);
+      const PoolPlan tie =
+          pool_plan({.N = 1, .C = channels, .H = 1, .W = 8, .KH = 1, .KW = 2, .stride_w = 2});
+      y.resize(4 * C), indices.resize(4 * C);
+      max_pool_forward<float>(tie, layout, x.data(), y.data(), indices.data());
+      for (size_t c = 0; c < C; ++c)
+        CHECK(indices[layout == PoolLayout::NHWC ? C + c : 4 * c + 1] == 2);
+      max_pool_forward<float>(tie, layout, x.data(), y.data(), nullptr);  // indices are optional
+      CHECK(y[4 * C - 1] == 5);
+    }
 }
