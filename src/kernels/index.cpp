@@ -1,5 +1,5 @@
-// Work is cut so that two threads never write the same destination: by the lines beside the indexed
-// dim, or by columns of the rows that are moved. Within a piece, indices are taken in order.
+// Work is cut so that two threads never write the same destination: by columns of the
+// rows that are moved. Within a piece, indices are taken in order.
 #include "kernels/index.h"
 
 #include <algorithm>
@@ -9,62 +9,12 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/index_values.h"
 #include "kernels/reduce_convert.h"
-#include "kernels/reduce_lanes.h"
 #include "kernels/scan_lines.h"
 
 namespace pellucid::kernels {
 namespace {
-
-constexpr int64_t kTaskElements = 16384;
-constexpr int64_t kColumns = 256;  // columns of a row that one task of index_add owns
-
-/// Runs f with a zero of the unsigned type of that width.
-template <class F> void visit_width(int64_t element_bytes, const F& f) {
-  element_bytes == 1   ? f(uint8_t{})
-  : element_bytes == 2 ? f(uint16_t{})
-  : element_bytes == 4 ? f(uint32_t{})
-                       : f(uint64_t{});
-}
-
-/// a + b as the dtype adds: integers wrap, bool is or, 16-bit floats go through float32.
-template <class T> T add_values(T a, T b) {
-  if constexpr (std::is_same_v<T, bool>)
-    return a || b;
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else
-    return static_cast<T>(a + b);
-}
-
-template <class T> T multiply_values(T a, T b) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  else
-    return static_cast<T>(a * b);
-}
-
-int64_t per_task(int64_t line) {
-  return std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, line));
-}
-
-/// Whether n indices, `step` apart, are all in [least, limit).
-bool within(const int64_t* line, int64_t n, int64_t step, int64_t least, int64_t limit) {
-  int64_t outside = 0;
-  at_isa([&, line, n, step, least, limit](auto) {
-    int64_t found = 0;
-    if (step == 1) {
-#pragma omp simd reduction(| : found)
-      for (int64_t i = 0; i < n; ++i)
-        found |= static_cast<int64_t>((line[i] < least) | (line[i] >= limit));
-    } else {
-      for (int64_t i = 0; i < n; ++i)
-        found |= static_cast<int64_t>((line[i * step] < least) | (line[i * step] >= limit));
-    }
-    outside = found;
-  });
-  return outside == 0;
-}
 
 /// The same for all rows, by all threads.
 bool all_within(const int64_t* index, const Lines<1>& rows, int64_t least, int64_t limit) {
@@ -80,46 +30,6 @@ bool all_within(const int64_t* index, const Lines<1>& rows, int64_t least, int64
     }
   });
   return good.load(std::memory_order_relaxed);
-}
-
-/// Calls f(self offset of the line, other offset of the line, index pointer) for each line of good
-/// indices, in parallel; whether all were good.
-template <class F> bool for_lines(const GatherArgs& a, const F& f) {
-  const Lines<3> lines(a.sizes, a.dim, {a.self_strides, a.other_strides, a.index_strides});
-  if (lines.length == 0) return true;
-  std::atomic<bool> good{true};
-  // Lines that lie apart in self may be written at once; where self is expanded they coincide,
-  // which callers forbid.
-  parallel_for(0, lines.count, per_task(lines.length), [&](int64_t begin, int64_t end) {
-    for (int64_t line = begin; line < end; ++line) {
-      const auto [self, other, index] = lines.start(line);
-      if (a.limit == 0 || within(a.index + index, lines.length, lines.step[2], 0, a.limit))
-        f(lines, self, other, a.index + index);
-      else
-        good.store(false, std::memory_order_relaxed);
-    }
-  });
-  return good.load(std::memory_order_relaxed);
-}
-
-/// Calls f(steps of self, other and index, length), with constants where all are 1.
-template <class F> void with_steps(const Lines<3>& lines, const F& f) {
-  using One = std::integral_constant<int64_t, 1>;
-  if (lines.step == std::array<int64_t, 3>{1, 1, 1})
-    f(One{}, One{}, One{}, lines.length);
-  else
-    f(lines.step[0], lines.step[1], lines.step[2], lines.length);
-}
-
-/// The line of self that begins at `offset`, with its initial values.
-template <class T> T* start_line(const GatherArgs& a, void* self, int64_t offset) {
-  T* const line = static_cast<T*>(self) + offset;
-  if (a.initial)
-    std::memcpy(static_cast<void*>(line), static_cast<const T*>(a.initial) + offset,
-                static_cast<size_t>(a.limit) * sizeof(T));
-  else if (a.zero_lines)
-    std::memset(static_cast<void*>(line), 0, static_cast<size_t>(a.limit) * sizeof(T));
-  return line;
 }
 
 /// Calls f(i, self offset, other offset) over a few dims.
@@ -225,69 +135,6 @@ int64_t first_bad_index(const int64_t* index, IntArrayRef sizes, IntArrayRef str
         return row * rows.length + i;
   }
   return -1;
-}
-
-bool gather(int64_t element_bytes, const GatherArgs& a, const void* self, void* out) {
-  bool good = true;
-  visit_width(element_bytes, [&](auto zero) {
-    using T = decltype(zero);
-    good = for_lines(a, [&](const Lines<3>& lines, int64_t from, int64_t to, const int64_t* index) {
-      const T* s = static_cast<const T*>(self) + from;
-      T* o = static_cast<T*>(out) + to;
-      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) o[i * a1] = s[index[i * a2] * a0];
-      });
-    });
-  });
-  return good;
-}
-
-bool scatter(int64_t element_bytes, const GatherArgs& a, void* self, const void* source) {
-  bool good = true;
-  visit_width(element_bytes, [&](auto zero) {
-    using T = decltype(zero);
-    good = for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
-      T* s = start_line<T>(a, self, to);
-      const T* o = static_cast<const T*>(source) + from;
-      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) s[index[i * a2] * a0] = o[i * a1];
-      });
-    });
-  });
-  return good;
-}
-
-namespace {
-
-/// self[…index[i]…] = f(self[…index[i]…], source[…i…]).
-template <class F>
-bool scatter_with(DType type, const GatherArgs& a, void* self, const void* source, const F& f) {
-  bool good = true;
-  visit(type, [&](auto zero) {
-    using T = decltype(zero);
-    good = for_lines(a, [&](const Lines<3>& lines, int64_t to, int64_t from, const int64_t* index) {
-      T* s = start_line<T>(a, self, to);
-      const T* o = static_cast<const T*>(source) + from;
-      with_steps(lines, [=](auto a0, auto a1, auto a2, int64_t n) {
-        for (int64_t i = 0; i < n; ++i) {
-          T& at = s[index[i * a2] * a0];
-          at = f(at, o[i * a1]);
-        }
-      });
-    });
-  });
-  return good;
-}
-
-}  // namespace
-
-bool scatter_add(DType type, const GatherArgs& a, void* self, const void* source) {
-  return scatter_with(type, a, self, source, []<class T>(T x, T y) { return add_values(x, y); });
-}
-
-bool scatter_multiply(DType type, const GatherArgs& a, void* self, const void* source) {
-  return scatter_with(type, a, self, source,
-                      []<class T>(T x, T y) { return multiply_values(x, y); });
 }
 
 void index_select(int64_t element_bytes, const void* in, int64_t outer, int64_t limit,

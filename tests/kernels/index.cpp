@@ -100,6 +100,28 @@ TEST_CASE("gather and scatter look at indices on the way, and leave out lines wi
   }
 }
 
+TEST_CASE("lines side by side: a bad index leaves out its group and is told") {
+  const std::vector<int64_t> sizes = {2, 300}, strides = {300, 1};
+  std::vector<int64_t> index(600, 1);
+  index[300 + 299] = 2;  // in the second group of columns
+  const GatherArgs args{.sizes = sizes,
+                        .dim = 0,
+                        .index = index.data(),
+                        .index_strides = strides,
+                        .self_strides = strides,
+                        .other_strides = strides,
+                        .limit = 2};
+  const std::vector<float> self(600, 3);
+  std::vector<float> added(600, 1), out(600, 1);
+  CHECK_FALSE(scatter_add(kFloat32, args, added.data(), self.data()));
+  CHECK(added[0] == 1);
+  CHECK(added[300] == 7);
+  CHECK(added[599] == 1);
+  CHECK_FALSE(gather(4, args, self.data(), out.data()));
+  CHECK(out[0] == 3);
+  CHECK(out[299] == 1);
+}
+
 TEST_CASE("scatter_add: integers wrap, bool is or, one value for all") {
   const std::vector<int64_t> index = {1, 1, 0, 1}, size = {4}, one = {1}, zero = {0};
   const GatherArgs args{.sizes = size,

@@ -118,6 +118,20 @@ TEST_CASE("running folds") {
   Tensor y = x.clone();
   y.cumsum_(1);
   CHECK(equal(y, x.cumsum(1)));
+
+  // a long line is cut into segments
+  for (const int64_t n : {32768, 32769, 100001}) {
+    const Tensor ones_and_twos = arange(n).remainder(2) + 1;
+    const Tensor sums = ones_and_twos.cumsum(0);
+    CHECK(equal(sums, arange(1, n + 1) + arange(1, n + 1).div(2, "floor")));
+    CHECK(equal(stack({ones_and_twos, ones_and_twos}).cumsum(1)[1], sums));
+    Tensor in_place = ones_and_twos.clone();
+    CHECK(equal(in_place.cumsum_(0), sums));
+    CHECK(equal(stack({ones_and_twos, ones_and_twos}, 1).select(1, 0).to(kFloat32).cumsum(0),
+                sums.to(kFloat32)));
+    const Tensor backwards = cumsum_backward(ones({n}, kFloat64), 0);
+    CHECK(equal(backwards, arange(n, 0, -1).to(kFloat64)));
+  }
 }
 
 TEST_CASE("logsumexp neither overflows nor turns -inf into NaN") {
