@@ -58,7 +58,7 @@ DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
     if (g.leaf && g.value.defined()) texts[g.name] += "\ngradient " + picture_value(g.value);
   for (const GraphNode& n : nodes)
     if (const auto text = texts.find(trace.name_of(*n.node)); text != texts.end())
-      dot.values.emplace_back(n.node, text->second);
+      dot.values.emplace_back(n.node.get(), text->second);
   return dot;
 }
 

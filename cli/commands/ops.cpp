@@ -1,9 +1,11 @@
 // pellucid ops: the catalogue of operators, all of it from their records.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -214,12 +216,61 @@ int show(const Args& args, std::string name, bool json) {
 
 // ---- the list
 
-int list(const Args& args, const std::string& kind, bool all, bool json) {
+std::vector<const OpDef*> chosen(const std::string& kind, bool all) {
   std::vector<const OpDef*> ops = all_ops();
   std::erase_if(ops, [&](const OpDef* op) {
     return (!kind.empty() && kind_name(op->kind) != kind) ||
            (!all && op->info->name.starts_with('_'));
   });
+  return ops;
+}
+
+// ---- the reference page
+
+/// Text that Markdown would read as its own.
+std::string markdown_text(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\`*_<>|[]#").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+std::string markdown_record(const OpDef& op) {
+  const Samples samples = samples_of(op);
+  std::string out = fmt::format("    {}\n\n{}\n", op.schema, markdown_text(op.doc));
+  std::vector<std::string> facts;
+  if (op.info->is_view) facts.push_back("shares the storage of its input");
+  if (op.info->has_in_place) facts.push_back(fmt::format("in place: `{}_`", op.info->name));
+  if (gradient_text(op) == "no") facts.push_back("no gradient");
+  if (op.compose != nullptr) facts.push_back("written with other ops");
+  if (!op.onnx.name.empty()) facts.push_back(fmt::format("ONNX {}", op.onnx.name));
+  if (!facts.empty()) out += "\n" + fmt::format("{}", fmt::join(facts, "; ")) + ".\n";
+  if (!samples.valid.empty())
+    out += fmt::format("\nFor example `{}`.\n", call_text(samples.valid[0]));
+  return out;
+}
+
+/// Every op under the heading of its kind, with its overloads under its name.
+int write_reference(const Args& args, const std::vector<const OpDef*>& ops) {
+  std::map<std::string, std::map<std::string, std::string>> kinds;
+  for (const OpDef* op : ops) {
+    std::string& entry = kinds[kind_name(op->kind)][op->info->name];
+    entry += (entry.empty() ? "" : "\n") + markdown_record(*op);
+  }
+  fmt::print(args.out, "# Operators\n\n");
+  for (const auto& [kind, names] : kinds)
+    fmt::print(args.out, "- [{0}](#{0}): {1}\n", kind, names.size());
+  for (const auto& [kind, names] : kinds) {
+    fmt::print(args.out, "\n## {}\n", kind);
+    for (const auto& [name, text] : names)
+      fmt::print(args.out, "\n### {}\n\n{}", markdown_text(name), text);
+  }
+  return 0;
+}
+
+int list(const Args& args, const std::vector<const OpDef*>& ops, bool json) {
   if (json) {
     Json j = Json::array();
     for (const OpDef* op : ops) j.push_back(record_json(*op, false));
@@ -243,12 +294,13 @@ int list(const Args& args, const std::string& kind, bool all, bool json) {
 
 int run_ops(const Args& args) {
   std::string name, kind;
-  bool all = false, json = false;
+  bool all = false, json = false, markdown = false;
   CommandLine line(args);
   line.add_option("NAME", name, "The op to explain");
   line.add_option("--kind", kind, "Only ops of this kind: pointwise, reduction, …")
       ->type_name("KIND");
   line.add_flag("--all", all, "Also ops whose names begin with an underscore");
+  line.add_flag("--markdown", markdown, "Write the reference page of all ops, in Markdown");
   line.add_json(json);
   line.read();
   if (!kind.empty() &&
@@ -260,7 +312,11 @@ int run_ops(const Args& args) {
         fmt::format("--kind: '{}' is none of {}{}", kind, known, did_you_mean(kind, kinds)));
   }
   if (!name.empty() && !kind.empty()) throw UsageError("--kind filters the list; leave out NAME");
-  return name.empty() ? list(args, kind, all, json) : show(args, name, json);
+  if (markdown && (!name.empty() || json))
+    throw UsageError("--markdown writes one page of all ops; leave out NAME and --json");
+  if (!name.empty()) return show(args, name, json);
+  const std::vector<const OpDef*> ops = chosen(kind, all);
+  return markdown ? write_reference(args, ops) : list(args, ops, json);
 }
 
 }  // namespace
@@ -276,7 +332,8 @@ const Command kOps{
         "pellucid ops\n"
         "pellucid ops matmul\n"
         "pellucid ops --kind reduction\n"
-        "pellucid ops softmax --json",
+        "pellucid ops softmax --json\n"
+        "pellucid ops --markdown > ops.md",
     .run = run_ops};
 
 }  // namespace pellucid::cli

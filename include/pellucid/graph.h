@@ -55,7 +55,7 @@ struct GraphNode {
   std::vector<std::pair<Dims, DType>> outputs;
   std::vector<autograd::SavedInfo> saved;
   std::vector<size_t> next;  ///< indices of the nodes that gradients go to
-  const autograd::Node* node = nullptr;
+  autograd::NodeRef node;    ///< held: that of a leaf lives only as long as somebody does
 };
 /// The nodes behind `roots`, newest first.
 PELLUCID_API std::vector<GraphNode> graph_nodes(

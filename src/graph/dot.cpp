@@ -102,7 +102,7 @@ class Writer {
       const std::string name = roots[i].name().empty() ? "result" : roots[i].name();
       line("  r{} [label=\"{}\\n{}\", fillcolor=\"#b7e1b0\", color=\"#4f8a45\"]", i, escape(name),
            size_text(roots[i].sizes()));
-      const autograd::Node* node = autograd::gradient_edge(roots[i]).function.get();
+      const autograd::NodeRef node = autograd::gradient_edge(roots[i]).function;
       for (const GraphNode& g : nodes_)
         if (g.node == node) line("  {} -> r{}", drawn(g), i);
     }
@@ -122,7 +122,7 @@ class Writer {
       for (const auto& [sizes, dtype] : g.outputs)
         s += fmt::format("\\n{} {}", size_text(sizes), name_of(dtype));
     for (const auto& [node, text] : options_.values)
-      if (node == g.node) s += "\\n" + escape(text);
+      if (node == g.node.get()) s += "\\n" + escape(text);
     return s;
   }
 

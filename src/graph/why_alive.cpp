@@ -21,16 +21,16 @@ bool is_view_of(const Tensor& a, const Tensor& b) {
 
 // Breadth first from one variable's history, so that the first path to a node is a shortest one.
 void search(const Tensor& wanted, const std::string& name, const Tensor& root, WhyAlive& found,
-            std::unordered_map<const autograd::Node*, bool>& seen) {
+            std::unordered_map<const autograd::Node*, autograd::NodeRef>& seen) {
   struct Step {
-    const autograd::Node* node;
+    autograd::NodeRef node;  // a leaf's lives only as long as somebody holds it
     int32_t from;
   };
   std::vector<Step> steps;
-  const auto visit = [&](const autograd::Node* n, int32_t from) {
-    if (n && seen.try_emplace(n, true).second) steps.push_back({n, from});
+  const auto visit = [&](const autograd::NodeRef& n, int32_t from) {
+    if (n && seen.try_emplace(n.get(), n).second) steps.push_back({n, from});
   };
-  visit(autograd::gradient_edge(root).function.get(), -1);
+  visit(autograd::gradient_edge(root).function, -1);
   for (size_t i = 0; i < steps.size(); ++i) {
     const autograd::Node& node = *steps[i].node;
     for (const autograd::SavedInfo& saved : node.saved_tensors()) {
@@ -41,8 +41,7 @@ void search(const Tensor& wanted, const std::string& name, const Tensor& root, W
       h.path.insert(h.path.begin(), name);
       found.holders.push_back(std::move(h));
     }
-    for (const autograd::Edge& e : node.next_edges())
-      visit(e.function.get(), static_cast<int32_t>(i));
+    for (const autograd::Edge& e : node.next_edges()) visit(e.function, static_cast<int32_t>(i));
   }
 }
 
@@ -55,7 +54,7 @@ WhyAlive why_alive(const Tensor& tensor,
   if (!tensor.impl().storage) return found;
   found.bytes = static_cast<int64_t>(tensor.impl().storage->bytes);
   found.owners = tensor.impl().storage.use_count();
-  std::unordered_map<const autograd::Node*, bool> seen;
+  std::unordered_map<const autograd::Node*, autograd::NodeRef> seen;
   for (const auto& [name, variable] : variables) {
     if (!variable.defined()) continue;
     if (same_memory(variable, tensor))

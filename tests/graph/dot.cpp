@@ -44,6 +44,14 @@ TEST_CASE("what cannot be drawn is refused") {
   CHECK_THROWS_AS(make_dot(y).save("no/such/folder/g.svg"), IoError);
 }
 
+TEST_CASE("leaves without a history are drawn, each with its result") {
+  const Tensor a = ones({2}).requires_grad_(), b = ones({3}).requires_grad_();
+  const Dot dot = make_dot(Tensors{a, b}, {{"a", a}, {"b", b}});
+  CHECK(dot.source().find("n0 -> r0") != std::string::npos);
+  CHECK(dot.source().find("n1 -> r1") != std::string::npos);
+  CHECK(graph_nodes({a})[0].node->is_accumulate());
+}
+
 TEST_CASE("a graph of 3,000 nodes is drawn with its repeats collapsed") {
   Tensor y = ones({4}).requires_grad_();
   for (int i = 0; i < 1000; ++i) y = sin(y * 2 + 1);

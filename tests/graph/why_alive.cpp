@@ -45,5 +45,13 @@ TEST_CASE("why_alive: the path from a loss, and nothing that was not named") {
   CHECK_THROWS_AS(why_alive(Tensor(), {}), ValueError);
 }
 
+TEST_CASE("why_alive: variables without a history") {
+  const Tensor wanted = ones({4});
+  for (int i = 0; i < 20; ++i) {  // a leaf's node is made when it is asked for, and goes again
+    const Tensor a = ones({2}).requires_grad_(), b = ones({3}).requires_grad_();
+    CHECK(why_alive(wanted, {{"a", a}, {"b", b}, {"wanted", wanted}}).holders.size() == 1);
+  }
+}
+
 }  // namespace
 }  // namespace pellucid

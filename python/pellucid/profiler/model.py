@@ -118,4 +118,4 @@ def why_alive(tensor, variables=None):
         frame = sys._getframe(1)
         variables = {**frame.f_globals, **frame.f_locals}
     found = [(str(name), value) for name, value in variables.items() if isinstance(value, _C.Tensor)]
-    return _C._why_alive(tensor, found)
+    return _C._why_alive(tensor, found).rstrip()
