@@ -15,6 +15,10 @@
 #include "pellucid/op.h"
 #include "pellucid/tensor.h"
 
+namespace pellucid::detail {
+class GradKeeper;
+}
+
 namespace pellucid::autograd {
 
 using Variable = Tensor;
@@ -95,7 +99,8 @@ struct PELLUCID_API Node : detail::RefCounted {
     std::vector<std::pair<uint64_t, PostHook>> post_hooks;
     std::map<uint32_t, std::vector<std::pair<uint64_t, std::function<Tensor(Tensor)>>>>
         tensor_hooks;
-    std::map<uint32_t, detail::TensorImpl*> retain_grad;  ///< not owned: the tensor owns the node
+    /// By output: who wants to keep its gradient.
+    std::map<uint32_t, std::vector<std::shared_ptr<detail::GradKeeper>>> retain_grad;
     std::string forward_trace;
     uint64_t next_hook_id = 1;
   };

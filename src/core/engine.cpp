@@ -247,6 +247,28 @@ Tensor run_hook(const std::function<Tensor(Tensor)>& hook, const Tensor& grad,
   return replaced;
 }
 
+// Hooks on what arrives at a node, and gradients that are retained. Lists are copied, because a
+// hook may add and take away hooks.
+void run_hooks_before(const Node& node, variable_list& grads) {
+  const auto tensor_hooks = node.extras_if()->tensor_hooks;
+  for (const auto& [output, hooks] : tensor_hooks)
+    for (const auto& [id, hook] : hooks)
+      if (grads[output].defined()) grads[output] = run_hook(hook, grads[output], node.name());
+  const auto retained = node.extras_if()->retain_grad;
+  for (const auto& [output, keepers] : retained)
+    for (const auto& keeper : keepers)
+      if (grads[output].defined()) keeper->receive(grads[output]);
+  const auto pre_hooks = node.extras_if()->pre_hooks;
+  for (const auto& [id, hook] : pre_hooks) {
+    variable_list replaced = hook(grads);
+    if (replaced.empty()) continue;
+    PELLUCID_CHECK(replaced.size() == grads.size(), AutogradError,
+                   "a hook before {} returned {} gradients where {} were expected.", node.name(),
+                   replaced.size(), grads.size());
+    grads = std::move(replaced);
+  }
+}
+
 void check_for_nan(const Node& node, const variable_list& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     const Tensor& g = grads[i];
@@ -349,20 +371,12 @@ class NodeScope {
 void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
   const NodeScope scope(*node);
   const estimate::NodeScope charged(node->sequence_);
-  if (const Node::Extras* e = node->extras_if()) {
-    for (const auto& [output, hooks] : e->tensor_hooks)
-      for (const auto& [id, hook] : hooks)
-        if (grads[output].defined()) grads[output] = run_hook(hook, grads[output], node->name());
-    for (const auto& [output, impl] : e->retain_grad)
-      if (grads[output].defined()) impl->meta->grad = grads[output];
-    for (const auto& [id, hook] : e->pre_hooks) {
-      variable_list replaced = hook(grads);
-      if (!replaced.empty()) grads = std::move(replaced);
-    }
-  }
+  if (node->extras_if()) [[unlikely]]
+    run_hooks_before(*node, grads);
   if (node->is_accumulate()) {
     const Tensor& leaf = static_cast<AccumulateGrad&>(*node).variable_;
-    for (const auto& [id, hook] : leaf.impl().meta->hooks)
+    const auto hooks = leaf.impl().meta->hooks;  // a copy: a hook may take itself away
+    for (const auto& [id, hook] : hooks)
       if (grads[0].defined()) grads[0] = run_hook(hook, grads[0], "a leaf");
   }
   capture(node, grads);
@@ -377,11 +391,13 @@ void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
   variable_list results = node->apply(std::move(grads));
   grads.clear();  // a result may have been written into one of them, and be its memory's sole owner
   if (!keep_graph) node->release_variables();
-  if (has_post_hooks)
-    for (const auto& [id, hook] : node->extras_if()->post_hooks) {
+  if (has_post_hooks) {
+    const auto hooks = node->extras_if()->post_hooks;
+    for (const auto& [id, hook] : hooks) {
       variable_list replaced = hook(results, kept);
       if (!replaced.empty()) results = std::move(replaced);
     }
+  }
   if (AnomalyMode::is_enabled() && AnomalyMode::should_check_nan()) check_for_nan(*node, results);
   const size_t n = std::min(results.size(), node->next_edges_.size());
   for (size_t i = 0; i < n; ++i) {

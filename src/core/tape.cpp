@@ -245,8 +245,17 @@ detail::Ref<OpNode> prepare(const Call& c, bool in_place) {
   return node;
 }
 
+void drop_keeper(detail::AutogradMeta& meta) {
+  if (!meta.keeper || !meta.grad_fn) return;
+  std::erase(meta.grad_fn->extras().retain_grad[meta.output_nr], meta.keeper);
+}
+
 void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) {
   detail::AutogradMeta& meta = detail::meta_of(result);
+  if (meta.keeper) [[unlikely]] {  // a retained gradient is that of the tensor as it is now
+    drop_keeper(meta);
+    node->extras().retain_grad[output_nr].push_back(meta.keeper);
+  }
   meta.grad_fn = node;
   meta.output_nr = output_nr;
   meta.grad_fn_version = result._version();
@@ -370,11 +379,8 @@ void refresh_view(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
   const AutoGradMode on(true);
   const Tensor again = Tensor(impl.base).as_strided(impl.sizes, impl.strides, impl.offset);
-  detail::AutogradMeta& meta = detail::meta_of(t);
   const detail::AutogradMeta& fresh = *again.impl().meta;
-  meta.grad_fn = fresh.grad_fn;
-  meta.output_nr = fresh.output_nr;
-  meta.grad_fn_version = t._version();
+  tape::set_history(t, fresh.grad_fn, fresh.output_nr);
 }
 
 }  // namespace

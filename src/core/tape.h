@@ -56,6 +56,8 @@ extern constinit thread_local const OpNode* applying;
 detail::Ref<OpNode> prepare(const Call& c, bool in_place);
 /// Gives the results their history, after the kernel ran.
 void set_history(const Tensor& result, const autograd::NodeRef& node, uint32_t output_nr);
+/// A tensor that retains its gradient leaves its history.
+void drop_keeper(detail::AutogradMeta& meta);
 /// The same for a tensor changed in place: its base's history is rebased if it is a view.
 void rebase_history(const Tensor& self, const autograd::NodeRef& node);
 /// Throws if `self` is a leaf that wants a gradient, or a view of one, and gradients are recorded.

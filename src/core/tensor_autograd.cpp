@@ -73,12 +73,12 @@ void Tensor::retain_grad() const {
   const auto node = grad_fn();
   if (!node) return;
   AutogradMeta& meta = meta_of(*this);
-  if (meta.retains_grad) return;
-  meta.retains_grad = true;
-  node->extras().retain_grad[meta.output_nr] = impl_.get();
+  if (meta.keeper) return;
+  meta.keeper = std::make_shared<detail::GradKeeper>(meta);
+  node->extras().retain_grad[meta.output_nr].push_back(meta.keeper);
 }
 
-bool Tensor::retains_grad() const { return impl().meta && impl().meta->retains_grad; }
+bool Tensor::retains_grad() const { return impl().meta && impl().meta->keeper; }
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
                       std::optional<TensorList> inputs) const {
@@ -112,6 +112,8 @@ const Tensor& Tensor::detach_() const {
   PELLUCID_CHECK(!is_view(), AutogradError,
                  "detach_: a view cannot be cut from its base in place; use detach().");
   if (AutogradMeta* meta = impl().meta) {
+    tape::drop_keeper(*meta);
+    meta->keeper.reset();
     meta->grad_fn.reset();
     meta->requires_grad = false;
     meta->output_nr = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,9 +13,10 @@
 
 namespace pellucid::detail {
 
+class GradKeeper;
+
 struct AutogradMeta {
   bool requires_grad = false;  ///< set by the program, on a leaf
-  bool retains_grad = false;
   uint32_t output_nr = 0;
   uint32_t grad_fn_version =
       0;  ///< of the storage, when grad_fn was set; a view's grad_fn is made anew when it differs
@@ -23,6 +26,11 @@ struct AutogradMeta {
       nullptr;  ///< not owned: it owns the tensor; guarded by leaf_lock
   std::vector<std::pair<unsigned, std::function<Tensor(Tensor)>>> hooks;  ///< of a leaf
   std::string name;
+  std::shared_ptr<GradKeeper> keeper;  ///< of a tensor that is no leaf and retains its gradient
+
+  AutogradMeta() = default;
+  AutogradMeta(const AutogradMeta&) = delete;
+  ~AutogradMeta();
 };
 
 /// The meta of a tensor, made if there was none.
@@ -41,6 +49,29 @@ class LeafLock {
  private:
   std::atomic_flag held_;
 };
+/// Where a tensor that is no leaf receives its gradient. Held by the tensor and by the node that
+/// made it: either may go first, on any thread.
+class GradKeeper {
+ public:
+  explicit GradKeeper(AutogradMeta& meta) : meta_(&meta) {}
+  void receive(Tensor grad) {
+    const std::lock_guard lock(lock_);
+    if (meta_ != nullptr) std::swap(meta_->grad, grad);
+  }
+  void forget() {
+    const std::lock_guard lock(lock_);
+    meta_ = nullptr;
+  }
+
+ private:
+  LeafLock lock_;
+  AutogradMeta* meta_;
+};
+
+inline AutogradMeta::~AutogradMeta() {
+  if (keeper) keeper->forget();
+}
+
 /// Guards the accumulator pointer and the gradient of a leaf (one of a fixed set, by address).
 LeafLock& leaf_lock(const TensorImpl* leaf);
 

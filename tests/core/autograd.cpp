@@ -182,6 +182,74 @@ TEST_CASE("retain_grad keeps the gradient of a tensor that is no leaf") {
   CHECK(x.is_leaf());
 }
 
+TEST_CASE("retain_grad: the tensor may go before backward, and is followed when it is changed") {
+  const Tensor x = leaf(2);
+  Tensor loss;
+  {
+    const Tensor h = x * 3;
+    h.retain_grad();
+    loss = h * h;
+  }
+  loss.backward();
+  CHECK(item(x.grad()) == 36);
+
+  Tensor h = x * 3;
+  h.retain_grad();
+  h.mul_(2);
+  CHECK(h.retains_grad());
+  (h * h).backward();
+  CHECK(item(h.grad()) == 24);  // by the values after the change
+
+  const Tensor base = ones({2}, kFloat64).requires_grad_() * 1;
+  const Tensor view = base.select(0, 1);
+  view.retain_grad();
+  base.mul_(5);
+  (view * 2).backward();
+  CHECK(item(view.grad()) == 2);
+
+  Tensor cut = x * 3;
+  cut.retain_grad();
+  const Tensor before = cut * 1;
+  cut.detach_();
+  CHECK_FALSE(cut.retains_grad());
+  before.backward();
+  CHECK_FALSE(cut.grad().defined());
+}
+
+TEST_CASE("hooks may take themselves away, and others, while they run") {
+  const Tensor x = leaf(2);
+  int calls = 0;
+  unsigned first = 0, second = 0;
+  first = x.register_hook([&](Tensor) {
+    ++calls;
+    x.remove_hook(first);
+    x.remove_hook(second);
+    for (int i = 0; i < 20; ++i) x.register_hook([](Tensor) {});
+  });
+  second = x.register_hook([&](Tensor) { ++calls; });
+  (x * 3).backward();
+  CHECK(calls == 2);  // those that were there when the gradient came
+  (x * 3).backward();
+  CHECK(calls == 2);
+
+  const Tensor y = x * 4;
+  const auto node = y.grad_fn();
+  uint64_t id = 0;
+  id = node->add_post_hook([&](const autograd::variable_list&, const autograd::variable_list&) {
+    ++calls;
+    node->remove_hook(id);
+    return autograd::variable_list();
+  });
+  y.backward({}, true);
+  y.backward();
+  CHECK(calls == 3);
+
+  const Tensor z = x * 4;
+  z.grad_fn()->register_prehook(
+      [](const autograd::variable_list&) { return autograd::variable_list(3); });
+  CHECK_THROWS_WITH_AS(z.backward(), doctest::Contains("3 gradients where 1"), AutogradError);
+}
+
 TEST_CASE("the graph can be walked") {
   const Tensor x = leaf(2);
   x.set_name("x");
