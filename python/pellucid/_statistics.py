@@ -76,6 +76,9 @@ def nanmedian(input, dim=None, keepdim=False):
 
 def mode(input, dim=-1, keepdim=False):
     """The most frequent value along dim, the least of several, and the last place of it."""
+    if input.dim() == 0:
+        values, indices = mode(input.unsqueeze(0), dim)
+        return _Mode(values, indices)
     x = input.movedim(dim, -1)
     counts = (x.unsqueeze(-1) == x.unsqueeze(-2)).sum(-1)
     order, places = _F["sort"](x, -1)

@@ -9,6 +9,10 @@ _F = _C.functions
 
 def fill_diagonal_(self, fill_value, wrap=False):
     """Writes a value to the main diagonal."""
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
     if wrap and self.ndim == 2 and self.shape[0] > self.shape[1]:
         self.view(-1)[::self.shape[1] + 1] = fill_value
     else:

@@ -157,11 +157,13 @@ struct Door {
 
   static void link_views(Call& c) {
     const detail::TensorImpl& source = c.in(0).impl();
+    // A view that was made a leaf is where histories begin: its own base has none of them.
+    const bool leaf = source.base && tape::is_grad_leaf(source);
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!(c.view_mask_ >> k & 1)) continue;
       detail::TensorImpl& impl = c.outputs_[k].impl();
-      impl.base = source.base ? source.base : c.in(0).impl_ref();
-      impl.no_grad_view = source.no_grad_view || !autograd::GradMode::is_enabled();
+      impl.base = source.base && !leaf ? source.base : c.in(0).impl_ref();
+      impl.no_grad_view = (source.no_grad_view && !leaf) || !autograd::GradMode::is_enabled();
     }
   }
 

@@ -227,7 +227,8 @@ void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   if (!meta.grad.defined()) {
     if (GradMode::is_enabled())
-      meta.grad = std::move(grad);
+      meta.grad =
+          grad.clone();  // the program may change it in place, and the graph still needs grad
     else
       meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
   } else if (GradMode::is_enabled()) {

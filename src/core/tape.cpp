@@ -261,18 +261,19 @@ void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) 
   meta.grad_fn_version = result._version();
 }
 
+bool is_grad_leaf(const detail::TensorImpl& t) {
+  return t.meta && t.meta->requires_grad && !t.meta->grad_fn;
+}
+
 void check_leaf(const Tensor& self, std::string_view op_name) {
   if (!autograd::GradMode::is_enabled()) return;
   const detail::TensorImpl& impl = self.impl();
-  const auto is_grad_leaf = [](const detail::TensorImpl& t) {
-    return t.meta && t.meta->requires_grad && !t.meta->grad_fn;
-  };
   PELLUCID_CHECK(
       !is_grad_leaf(impl), AutogradError,
       "{}_: a leaf tensor that requires a gradient is being changed in place ({}). Do it under "
       "NoGradGuard, or on a clone.",
       op_name, describe(self));
-  PELLUCID_CHECK(!(impl.base && is_grad_leaf(*impl.base) && !impl.no_grad_view), AutogradError,
+  PELLUCID_CHECK(!(impl.base && is_grad_leaf(*impl.base)), AutogradError,
                  "{}_: a view of a leaf tensor that requires a gradient is being changed in place "
                  "({}). Do it under NoGradGuard, or on a clone.",
                  op_name, describe(self));

@@ -60,6 +60,8 @@ void set_history(const Tensor& result, const autograd::NodeRef& node, uint32_t o
 void drop_keeper(detail::AutogradMeta& meta);
 /// The same for a tensor changed in place: its base's history is rebased if it is a view.
 void rebase_history(const Tensor& self, const autograd::NodeRef& node);
+/// Whether it is a leaf that wants a gradient.
+bool is_grad_leaf(const detail::TensorImpl& t);
 /// Throws if `self` is a leaf that wants a gradient, or a view of one, and gradients are recorded.
 void check_leaf(const Tensor& self, std::string_view op_name);
 /// Throws if `self` may not be changed in place now.

@@ -135,6 +135,9 @@ void Tensor::set_data(const Tensor& other) const {
   PELLUCID_CHECK(from.dtype == to.dtype || !(to.meta && to.meta->grad.defined()), TypeError,
                  "set_data: dtype {} cannot replace {} while a gradient exists.", from.dtype,
                  to.dtype);
+  PELLUCID_CHECK(is_floating(from.dtype) || !requires_grad(), TypeError,
+                 "set_data: a tensor that requires a gradient cannot become {}.", from.dtype);
+  if (to.storage != from.storage) to.base = {};  // no longer a view of what it was
   to.dtype = from.dtype;
   to.hidden_layout = false;
   to.sizes = from.sizes;

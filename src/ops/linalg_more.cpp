@@ -70,8 +70,8 @@ Tensor compose_inner(const Call& c) {
   check_defined(c, 0, "self");
   check_defined(c, 1, "other");
   const Tensor &a = c.in(0), &b = c.in(1);
-  check_same_dtype(c, a, b);
   if (a.dim() == 0 || b.dim() == 0) return a.mul(b);
+  check_same_dtype(c, a, b);
   PELLUCID_CHECK(a.size(-1) == b.size(-1), ShapeError,
                  "inner: the last sizes differ: {} and {} (self {}, other {}).", a.size(-1),
                  b.size(-1), a.sizes(), b.sizes());

@@ -76,3 +76,41 @@ TEST_CASE("only what a gradient reads is kept") {
   CHECK(saved(mul(a, c)) == Names{"self", "other"});
   CHECK(saved(add(a, c)).empty());
 }
+
+TEST_CASE("views of a view that was made a leaf cannot be changed in place") {
+  const Tensor x = arange(6.0).view({2, 3});
+  x.requires_grad_();
+  CHECK_THROWS_AS(x.select(0, 0).mul_(2), AutogradError);
+  CHECK_THROWS_AS(x.mul_(2), AutogradError);
+  const Tensor y = x * 1;
+  y.select(0, 0).mul_(2);
+  y.sum().backward();
+  CHECK(equal(x.grad(), tensor({{2.0, 2.0, 2.0}, {1.0, 1.0, 1.0}}).to(x.dtype())));
+  Tensor view;
+  {
+    const NoGradGuard off;
+    view = x.select(0, 0);
+    view.add_(1);  // nobody records here
+  }
+  CHECK_THROWS_AS(view.add_(1), AutogradError);
+}
+
+TEST_CASE("a gradient that can be differentiated has memory of its own") {
+  const Tensor x = ones({3, 2}).requires_grad_();
+  x.sum().backward({}, true, true);
+  CHECK(x.grad().is_contiguous());
+  x.sum().backward();
+  x.grad().detach().mul_(2);
+  CHECK(equal(x.grad(), full({3, 2}, 4.0)));
+}
+
+TEST_CASE("set_data: a view becomes a tensor of its own, and gradients need floats") {
+  const Tensor x = ones({2, 3}).requires_grad_() * 1;
+  const Tensor view = x.select(0, 0);
+  view.set_data(full({5}, 2.0));
+  CHECK_FALSE(view.is_view());
+  view.mul_(3);
+  CHECK(equal(view.detach(), full({5}, 6.0)));
+  CHECK(equal(x.detach(), ones({2, 3})));
+  CHECK_THROWS_AS(x.set_data(ones({2}, kInt64)), TypeError);
+}
