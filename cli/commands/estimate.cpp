@@ -301,7 +301,8 @@ int run_estimate(const Args& args) {
   fmt::print(
       args.out,
       "\nNothing was allocated or run. Contractions are counted as torch.utils.flop_counter "
-      "does, without bias;\nthe least time takes each op's full cost, one op after another.\n");
+      "does, without bias;\nthe least time takes each op's full cost, one op after another; peaks "
+      "contain what kernels take for themselves.\n");
   return 0;
 }
 

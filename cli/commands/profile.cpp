@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/escape.h"
 #include "cli/analyze/model_profile.h"
 #include "cli/commands/commands.h"
 #include "cli/text.h"
@@ -35,7 +36,9 @@ struct Options {
 std::vector<std::string> environment_for(const Options& o, const std::string& folder) {
   std::vector<std::string> all;
   for (char** e = environ; *e; ++e)
-    if (!std::string_view(*e).starts_with("PELLUCID_PROFILE")) all.emplace_back(*e);
+    if (const std::string_view variable = *e;
+        !variable.starts_with("PELLUCID_PROFILE") || variable.starts_with("PELLUCID_PROFILE_PERF="))
+      all.emplace_back(variable);
   all.push_back("PELLUCID_PROFILE_RAW=" + folder);
   all.push_back(fmt::format("PELLUCID_PROFILE_MODE={}",
                             o.count ? "count" : (o.sample > 0 ? "sample" : "trace")));
@@ -115,6 +118,8 @@ void tell(const Args& args, const profile::Profile& p, const Options& o) {
   if (p.run.dropped)
     fmt::print(args.err, "{} events found no room (--limit makes more)\n",
                group_digits(p.run.dropped));
+  for (const std::string& note : p.run.notes)
+    fmt::print(args.err, "note: {}\n", text::visible(note));
   fmt::print(args.err, "{}: look at it with `pellucid report {}`\n", o.file, o.file);
 }
 
@@ -159,6 +164,10 @@ int run_profile(const Args& args) {
     }
   if (program.empty() && !own.words.empty() && is_model(own.words[0]))
     return run_model_profile(args);
+  if (program.empty() && !own.words.empty() && !own.words[0].starts_with('-'))
+    throw UsageError(fmt::format(
+        "'{0}' is no model's name; to run it as a program, write: pellucid profile -- {0}",
+        own.words[0]));
   CommandLine line(own);
   line.add_option("-o,--output", o.file, "The profile that is written")->capture_default_str();
   line.add_flag("--trace", o.trace, "Record every op with its times (if nothing else is said)");
@@ -189,11 +198,17 @@ extern const Command kProfile{
         "Runs PROGRAM, which may be anything that uses pellucid: an executable, `python script.py` "
         "or one of pellucid's own commands. Every op is recorded with its times, sizes, cost, "
         "memory, module and source line (build with -g for lines). The program's exit code is "
-        "passed on; if it crashes, what it did until then is kept.",
+        "passed on; if it crashes, what it did until then is kept.\n"
+        "With the name or the text of a model in the place of a program, its layers are listed "
+        "with "
+        "parameters, FLOPs and times, forward and backward: pellucid profile MODEL [--input SIZES] "
+        "[--json].",
     .examples =
         "pellucid profile -- ./train --epochs 1\n"
         "pellucid profile -o step.pellucid -- train two-layer\n"
         "pellucid profile --sample -- python train.py\n"
+        "pellucid profile mnist-cnn --input 64,1,28,28\n"
+        "pellucid profile 'Sequential(Linear(784,128), ReLU(), Linear(128,10))' --input 64,784\n"
         "pellucid report profile.pellucid",
     .run = run_profile};
 

@@ -39,7 +39,8 @@ struct MachineCeilings {
 using CeilingProgress = std::function<void(std::string_view step, double done)>;
 
 /// The ceilings of this machine with its present number of threads: from the cache file
-/// ($XDG_CACHE_HOME or ~/.cache)/pellucid/ceilings.json, or measured (about 2 s) and kept there.
+/// ($XDG_CACHE_HOME or ~/.cache)/pellucid/ceilings-N.json for N threads, or measured (about 2 s)
+/// and kept there. What was measured on a busy machine is measured again after some minutes.
 PELLUCID_API MachineCeilings machine_ceilings(bool fresh = false,
                                               const CeilingProgress& progress = {});
 

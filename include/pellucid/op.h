@@ -35,6 +35,8 @@ enum class OpKind : uint8_t {
 struct Cost {
   double flops = 0;
   double bytes = 0;
+  double added = 0;    ///< of a contraction's FLOPs those beside its products: a bias, a softmax
+  double skipped = 0;  ///< FLOPs of products that the kernel leaves out, such as masked ones
 };
 
 /// What the vjp may read. Nothing else is kept alive until backward.
@@ -223,6 +225,8 @@ struct OpDef {
   OpKind kind = OpKind::Opaque;
   void (*infer)(Call&) = nullptr;  ///< makes the outputs; errors that need no data are thrown here
   Cost (*cost)(const Call&) = nullptr;
+  int64_t (*scratch)(const Call&) =
+      nullptr;  ///< the most bytes that the kernel takes for itself while it runs
   void (*kernel)(Call&) = nullptr;            ///< or compose, never both; views have neither
   Tensors (*compose)(const Call&) = nullptr;  ///< written with other ops
   Saved saved = Saved::None;
@@ -233,6 +237,7 @@ struct OpDef {
   bool any_layout = false;  ///< the kernel takes channels-last inputs as they are
   bool writes_self =
       false;  ///< the kernel may write output 0 where input 0 is (pointwise always may)
+  bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element
   uint64_t (*random_count)(const Call&) =
       nullptr;                           ///< OpKind::Random: how many Philox blocks of four numbers
   mutable const OpInfo* info = nullptr;  ///< set by registration

@@ -122,6 +122,7 @@ struct Stall {
   int64_t duration = 0;  ///< 0 where the end was not seen
   int32_t thread = 0;
   int32_t event = -1;  ///< the innermost event then; for a thread of the pool that of its caller
+  int64_t count = 1;   ///< more than one where only their number is known, and not when each was
 };
 PELLUCID_API std::string_view name_of(Stall::Kind kind);
 
@@ -149,21 +150,22 @@ struct Counter {
 
 /// How a run was recorded and how it ended.
 struct RunInfo {
-  std::string program;            ///< the command line
-  std::string mode = "trace";     ///< "count", "sample" or "trace"
-  std::string version;            ///< of pellucid
-  std::string started;            ///< "2026-11-16T10:00:00Z"
-  int64_t duration = 0;           ///< nanoseconds from the start to the end of the recording
-  int exit_code = 0, signal = 0;  ///< of the program; signal 0 where it ended by itself
-  bool complete = true;           ///< whether the program closed its recording
-  int64_t dropped = 0;            ///< events beyond the limit
-  double event_cost = 0;          ///< measured nanoseconds that recording one event takes
-  int64_t recorded_bytes = 0;     ///< of the raw events
-  double sample_rate = 0;         ///< per second, for samples
-  int64_t peak_memory = 0;        ///< of the allocator, in bytes; 0 where unknown
-  int64_t memory_at_start = 0;    ///< bytes that were alive when the recording began
-  std::string stalls_missing;     ///< not empty: why page faults and switches were not recorded
-  int64_t stalls_lost = 0;        ///< records of them that found no room
+  std::string program;             ///< the command line
+  std::string mode = "trace";      ///< "count", "sample" or "trace"
+  std::string version;             ///< of pellucid
+  std::string started;             ///< "2026-11-16T10:00:00Z"
+  int64_t duration = 0;            ///< nanoseconds from the start to the end of the recording
+  int exit_code = 0, signal = 0;   ///< of the program; signal 0 where it ended by itself
+  bool complete = true;            ///< whether the program closed its recording
+  int64_t dropped = 0;             ///< events beyond the limit
+  double event_cost = 0;           ///< measured nanoseconds that recording one event takes
+  int64_t recorded_bytes = 0;      ///< of the raw events
+  double sample_rate = 0;          ///< per second, for samples
+  int64_t peak_memory = 0;         ///< of the allocator, in bytes; 0 where unknown
+  int64_t memory_at_start = 0;     ///< bytes that were alive when the recording began
+  std::string stalls_missing;      ///< not empty: why page faults and switches were not recorded
+  int64_t stalls_lost = 0;         ///< records of them that found no room
+  std::vector<std::string> notes;  ///< what was not recorded, or not as usual, and why
 };
 
 /// How often something was called, for the mode that counts.

@@ -228,9 +228,15 @@ def cartesian_prod(*tensors):
     return _F["stack"]([g.flatten() for g in meshgrid(*tensors)], dim=1)
 
 
-def cdist(x1, x2, p=2.0, compute_mode=None):
+_DISTANCE_MODES = {None: None, "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1,
+                   "donot_use_mm_for_euclid_dist": 2}
+
+
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """The p-norm distances between the rows of both."""
-    return _F["linalg_vector_norm"](x1.unsqueeze(-2) - x2.unsqueeze(-3), float(p), -1)
+    if compute_mode not in _DISTANCE_MODES:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return _F["cdist"](x1, x2, p, _DISTANCE_MODES[compute_mode])
 
 
 def empty_permuted(size, physical_layout, **options):

@@ -15,7 +15,7 @@ _F = _C.functions
 ALIASES = {"arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2",
            "arctanh": "atanh", "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
            "negative": "neg", "not_equal": "ne"}
-METHODS = ("cross heaviside isreal logaddexp2 logdet slogdet matrix_exp pinverse qr svd renorm select_scatter slice_scatter "
+METHODS = ("heaviside isreal logaddexp2 logdet slogdet matrix_exp pinverse qr svd renorm select_scatter slice_scatter "
            "diagonal_scatter scatter_reduce sinc cholesky cholesky_solve index_reduce adjoint gcd lcm ldexp mvlgamma").split()
 
 # Methods that have a form in place, which computes first and copies.
@@ -201,16 +201,6 @@ def renorm(input, p, dim, maxnorm):
     others = [d for d in range(input.ndim) if d != dim % input.ndim]
     norms = _F["linalg_vector_norm"](input, p, others, True)
     return input * _F["where"](norms > maxnorm, maxnorm / (norms + 1e-7), 1.0).to(input.dtype)
-
-
-def cross(input, other, dim=None):
-    """The cross product of vectors of three."""
-    from . import linalg
-    if dim is None:
-        dim = next((d for d, n in enumerate(input.shape) if n == 3), None)
-        if dim is None:
-            raise RuntimeError("no dimension of size 3 in input")
-    return linalg.cross(input, other, dim=dim)
 
 
 # Matrices

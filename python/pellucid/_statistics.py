@@ -6,7 +6,7 @@ from . import _C
 from ._tensor import Tensor
 
 _F = _C.functions
-METHODS = "corrcoef cov diff histc mode nanmedian quantile nanquantile".split()
+METHODS = "corrcoef cov diff mode nanmedian quantile nanquantile".split()
 _Mode = _namedtuple("mode", "values indices")
 _Histogram = _namedtuple("histogram", "hist bin_edges")
 _Nanmedian = _namedtuple("nanmedian", "values indices")
@@ -88,19 +88,6 @@ def mode(input, dim=-1, keepdim=False):
     indices = _F["where"](x == values, numbers, -1).amax(-1, keepdim=True)
     values, indices = values.movedim(-1, dim), indices.movedim(-1, dim)
     return _Mode(values, indices) if keepdim else _Mode(values.squeeze(dim), indices.squeeze(dim))
-
-
-def histc(input, bins=100, min=0, max=0):
-    """How many values fall into each of equal bins between min and max, those of the data where both are 0."""
-    if min == 0 and max == 0 and input.numel():
-        min, max = input.min().item(), input.max().item()
-    if min == max:
-        min, max = min - 1, max + 1
-    if not min < max:
-        raise RuntimeError("torch.histc: max must be larger than min")
-    inside = input[(input >= min) & (input <= max)].double()
-    places = ((inside - min) * (bins / (max - min))).long().clamp(max=bins - 1)
-    return _F["bincount"](places, minlength=bins).to(input.dtype)
 
 
 def histogram(input, bins, *, range=None, weight=None, density=False):

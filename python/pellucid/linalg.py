@@ -66,8 +66,7 @@ def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
 
 def cross(input, other, *, dim=-1, out=None):
     """The cross product of vectors of three."""
-    a, b = _F["broadcast_tensors"]([input, other])
-    return (a.roll(-1, dim) * b.roll(1, dim)) - (a.roll(1, dim) * b.roll(-1, dim))
+    return _F["linalg_cross"](input, other, dim=dim)
 
 
 def svdvals(A, *, driver=None, out=None):

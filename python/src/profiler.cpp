@@ -17,6 +17,7 @@
 #include "pellucid/error.h"
 #include "pellucid/profile_report.h"
 #include "profile/recorder.h"
+#include "python_frames.h"
 #include "register.h"
 
 namespace nb = nanobind;
@@ -204,6 +205,7 @@ void note_place() noexcept {
 
 void register_profiler(nb::module_& m) {
   using profile::Profile;
+  register_python_frames();
   profile::set_python_sites({place_key, place_description, stack_key, place_description});
   nb::class_<Profile>(m, "_Profile")
       .def_static("load", &Profile::load)

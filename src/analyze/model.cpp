@@ -1,9 +1,7 @@
 // count_parameters, count_flops, measure_memory, measure_latency and the profiles of a layer, a
 // forward and a backward pass.
 #include <algorithm>
-#include <array>
 
-#include "core/registry.h"
 #include "pellucid/analyze.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -17,20 +15,6 @@ constexpr double kMega = 1e6;  // keys that end in _mb are decimal
 constexpr std::string_view kRule =
     "flops: one sample, contractions (2 a multiply-add) + 1 an activation element, no bias; rates: "
     "the whole batch's full cost";
-
-// Ops that a network calls its activations; each of their elements is one FLOP of count_flops.
-constexpr std::array<std::string_view, 24> kActivations = {
-    "relu",       "relu6",       "leaky_relu", "prelu",      "_prelu_kernel", "elu",
-    "selu",       "celu",        "gelu",       "silu",       "mish",          "sigmoid",
-    "logsigmoid", "log_sigmoid", "softplus",   "softsign",   "tanh",          "tanhshrink",
-    "hardtanh",   "hardsigmoid", "hardswish",  "hardshrink", "softshrink",    "threshold"};
-constexpr std::array<std::string_view, 3> kNormalizers = {"softmax", "log_softmax", "softmin"};
-
-bool is_activation(const OpDef& op) {
-  const std::string_view name = info_of(op).name;
-  return std::find(kActivations.begin(), kActivations.end(), name) != kActivations.end() ||
-         std::find(kNormalizers.begin(), kNormalizers.end(), name) != kNormalizers.end();
-}
 
 double bytes_of(const std::vector<Tensor>& tensors) {
   double bytes = 0;
@@ -64,7 +48,7 @@ std::vector<EstimatedCall> estimate_forward(const AnalyzedModel& model, const Te
 double textbook_flops(std::span<const EstimatedCall> calls, const Tensor& input) {
   double flops = 0;
   for (const EstimatedCall& c : calls)
-    flops += c.flops.contraction + (is_activation(*c.op) ? c.elements : 0);
+    flops += c.flops.contraction + (c.op->activation ? c.elements : 0);
   const int64_t samples = input.dim() > 1 ? std::max<int64_t>(input.size(0), 1) : 1;
   return flops / static_cast<double>(samples);
 }

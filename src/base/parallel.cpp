@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "base/env.h"
@@ -41,6 +42,8 @@ void announce_after([[maybe_unused]] char* tag) noexcept {
 struct Job {
   int64_t n = 0;
   detail::ParallelBody body = nullptr;
+  detail::TeamBody team_body = nullptr;
+  TeamMember::Meeting* meeting = nullptr;
   void* context = nullptr;
   std::exception_ptr error;
   std::atomic<bool> failed{false};
@@ -90,6 +93,37 @@ void run_share(int thread, int threads) noexcept {
   announce_before(&g_join_tag);
 }
 
+/// What a member throws that found another one failed; never leaves the region.
+struct OtherFailed {};
+
+/// One thread's call of a team's body.
+void run_member(int thread, int threads) noexcept {
+  announce_after(&g_fork_tag);
+  const bool outer = t_in_region;
+  t_in_region = true;
+  TeamMember member(*g_job.meeting, thread, threads);
+  try {
+    g_job.team_body(g_job.context, member);
+  } catch (const OtherFailed&) {
+  } catch (...) {
+    if (!g_job.failed.exchange(true)) g_job.error = std::current_exception();
+    g_job.meeting->failed.store(true, std::memory_order_release);
+  }
+  t_in_region = outer;
+  announce_before(&g_join_tag);
+}
+
+/// Ends a region: gives the team back, and rethrows what was thrown in it.
+void end_region() {
+  std::exception_ptr error;
+  if (g_job.failed.load(std::memory_order_relaxed)) [[unlikely]] {
+    error = std::exchange(g_job.error, nullptr);
+    g_job.failed.store(false, std::memory_order_relaxed);
+  }
+  release_team();
+  if (error) std::rethrow_exception(error);
+}
+
 }  // namespace
 
 int get_num_threads() {
@@ -128,13 +162,45 @@ void detail::run_parallel(int64_t n, ParallelBody body, void* context) {
 #pragma omp parallel num_threads(threads)
   run_share(omp_get_thread_num(), omp_get_num_threads());
   announce_after(&g_join_tag);
-  std::exception_ptr error;
-  if (g_job.failed.load(std::memory_order_relaxed)) [[unlikely]] {
-    error = std::exchange(g_job.error, nullptr);
-    g_job.failed.store(false, std::memory_order_relaxed);
+  end_region();
+}
+
+void detail::run_team(int most, TeamBody body, void* context) {
+  TeamMember::Meeting meeting;
+  if (most <= 1 || !try_acquire_team()) {
+    TeamMember alone(meeting, 0, 1);
+    body(context, alone);
+    return;
   }
-  release_team();
-  if (error) std::rethrow_exception(error);
+  g_job.team_body = body;
+  g_job.meeting = &meeting;
+  g_job.context = context;
+  const int threads = std::min(most, get_num_threads());
+  announce_before(&g_fork_tag);
+#pragma omp parallel num_threads(threads)
+  run_member(omp_get_thread_num(), omp_get_num_threads());
+  announce_after(&g_join_tag);
+  end_region();
+}
+
+// Others are usually some hundred nanoseconds behind. Where there are fewer cores than threads, the
+// one that is waited for may need this one's core.
+void TeamMember::meet() {
+  if (threads_ == 1) return;
+  constexpr int kSpins = 2000;
+  const int round = meeting_.round.load(std::memory_order_relaxed);
+  if (meeting_.arrived.fetch_add(1, std::memory_order_acq_rel) == threads_ - 1) {
+    meeting_.arrived.store(0, std::memory_order_relaxed);
+    meeting_.round.store(round + 1, std::memory_order_release);
+    return;
+  }
+  for (int spins = 0; meeting_.round.load(std::memory_order_acquire) == round; ++spins) {
+    if (meeting_.failed.load(std::memory_order_acquire)) throw OtherFailed();
+    if (spins < kSpins)
+      __builtin_ia32_pause();
+    else
+      std::this_thread::yield();
+  }
 }
 
 TeamLock::TeamLock() : acquired_(try_acquire_team()) {

@@ -1,9 +1,10 @@
-// parallel_for and parallel_chunks: the only doors to the thread pool (OpenMP's, which oneDNN
-// shares). Work is cut by range and grain, never by thread count, so that bits do not depend on
-// threads. A call runs serially with one thread or one chunk, inside another region, in a forked
-// child, and while another thread of the process is in a region.
+// parallel_for, parallel_chunks and parallel_team: the only doors to the thread pool (OpenMP's,
+// which oneDNN shares). Work is cut by range and grain, never by thread count, so that bits do not
+// depend on threads. A call runs serially with one thread or one chunk, inside another region, in a
+// forked child, and while another thread of the process is in a region.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -63,6 +64,47 @@ template <class F> void parallel_chunks(int64_t chunks, F&& f) {
         auto& body = *static_cast<std::remove_reference_t<F>*>(p);
         for (int64_t i = first; i < last; ++i) body(i);
       },
+      const_cast<void*>(static_cast<const void*>(std::addressof(f))));
+}
+
+/// One thread of a team that runs parallel_team's body, and how it meets the others.
+class PELLUCID_API TeamMember {
+ public:
+  /// What a team shares. Its counters lie on lines of their own: one is written while the other is
+  /// watched.
+  struct Meeting {
+    alignas(64) std::atomic<int> arrived{0};
+    alignas(64) std::atomic<int> round{0};
+    std::atomic<bool> failed{false};
+  };
+  TeamMember(Meeting& meeting, int thread, int threads)
+      : meeting_(meeting), thread_(thread), threads_(threads) {}
+  int thread() const { return thread_; }
+  int threads() const { return threads_; }
+  /// This thread's part of [0, n); neighbours' parts adjoin and differ by at most 1 in length.
+  int64_t begin(int64_t n) const { return n * thread_ / threads_; }
+  int64_t end(int64_t n) const { return n * (thread_ + 1) / threads_; }
+  /// Returns when every thread of the team has called it as often: each then sees what the others
+  /// wrote before. Throws if another thread's body has thrown.
+  void meet();
+
+ private:
+  Meeting& meeting_;
+  int thread_, threads_;
+};
+
+namespace detail {
+using TeamBody = void (*)(void* context, TeamMember& member);
+PELLUCID_API void run_team(int most, TeamBody body, void* context);
+}  // namespace detail
+
+/// Calls f(TeamMember&) once on each thread of a team of at most `most`; with one thread where a
+/// region would run serially. For work in steps that depend on each other and are too short for a
+/// region each; f may use parallel_for, which runs serially. Rethrows the first exception.
+template <class F> void parallel_team(int most, F&& f) {
+  detail::run_team(
+      most,
+      [](void* p, TeamMember& member) { (*static_cast<std::remove_reference_t<F>*>(p))(member); },
       const_cast<void*>(static_cast<const void*>(std::addressof(f))));
 }
 

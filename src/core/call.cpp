@@ -111,6 +111,16 @@ struct Door {
   static void allocate(Call& c) {
     if (const Tensor* used = std::exchange(tape::last_used, nullptr)) [[unlikely]]
       reuse_last_used(c, *used);
+    // What a gradient will flow through is an activation, unless the program said what it is.
+    if (c.recording_ && current_memory_category() == MemoryCategory::Other) {
+      const MemoryCategoryGuard category(MemoryCategory::Activation);
+      make_storages(c);
+    } else {
+      make_storages(c);
+    }
+  }
+
+  static void make_storages(Call& c) {
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!c.outputs_[k].defined() || (c.unknown_mask_ >> k & 1)) continue;
       detail::TensorImpl& impl = c.outputs_[k].impl();

@@ -37,6 +37,7 @@ struct Frame {
           },
           [](const std::any&) -> Tensor { return {}; });
       const AutoGradMode on(true);
+      const MemoryCategoryGuard category(MemoryCategory::Activation);
       variable_list again;
       for (const Tensor& t : inputs)
         again.push_back(t.defined() && t.requires_grad() ? t.detach().requires_grad_() : t);

@@ -360,10 +360,15 @@ class NodeScope {
     using profile::EventKind;
     begun_ = true;
     exceptions_ = std::uncaught_exceptions();
+    // A node of an op is known by its record, any other by its name.
+    const uint64_t hash = node.op() ? profile::mix(0xbac, reinterpret_cast<uint64_t>(node.op()))
+                                    : profile::scope_hash(EventKind::Backward, node.name());
+    if (profile::begin_call(this, EventKind::Backward, hash, 0, node.sequence_nr())) [[likely]]
+      return;
     const uint32_t what =
         node.op() ? profile::scope_signature(EventKind::Backward, node.op()->info->node_name)
                   : profile::scope_signature(EventKind::Backward, node.name());
-    profile::begin_scope(this, EventKind::Backward, what, node.sequence_nr());
+    profile::begin_new_call(this, EventKind::Backward, hash, 0, what, node.sequence_nr());
   }
   bool begun_ = false;
   int exceptions_ = 0;

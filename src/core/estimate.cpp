@@ -31,37 +31,12 @@ constinit thread_local EstimateGuard::State* current = nullptr;
 
 double numel_of(const Tensor& t) { return static_cast<double>(t.numel()); }
 
-// What a contraction's cost contains beside its products, by the meaning of its arguments.
-double added_flops(const Call& c) {
-  const std::string_view name = c.name();
-  if (name == "linear" || name == "convolution") return c.has_in(2) ? numel_of(c.out()) : 0;
-  if (name == "convolution_backward_weight") return c.flag(7) ? numel_of(c.in(0)) : 0;
-  if (name.starts_with("add") || name == "baddbmm")  // beta * self + alpha * product
-    return c.scalar(0).equal(0) ? 0 : numel_of(c.out());
-  return 0;
-}
-
-// softmax(q k^T) v and its gradient: 2 and 5 products for each pair of positions.
-FlopSplit split_attention(const Call& c, bool backward, double total) {
-  const size_t first = backward ? 1 : 0;
-  const Tensor &q = c.in(first), &k = c.in(first + 1), &v = c.in(first + 2);
-  const double pairs = numel_of(q) / static_cast<double>(std::max<int64_t>(q.size(-1), 1)) *
-                       static_cast<double>(k.size(-2));
-  const auto d = static_cast<double>(q.size(-1)), dv = static_cast<double>(v.size(-1));
-  const double products = 2 * pairs * (backward ? 3 * d + 2 * dv : d + dv);
-  const double done = c.flag(1) ? products / 2 : products;  // is_causal
-  return {products, total - done, total};
-}
-
 }  // namespace
 
 FlopSplit split_flops(const Call& c) {
-  const double total = c.op().cost ? c.op().cost(c).flops : 0;
-  if (c.op().kind != OpKind::Contraction) return {0, total, total};
-  if (c.name() == "flash_attention") return split_attention(c, false, total);
-  if (c.name() == "flash_attention_backward") return split_attention(c, true, total);
-  const double added = added_flops(c);
-  return {total - added, added, total};
+  const Cost cost = c.op().cost ? c.op().cost(c) : Cost{};
+  if (c.op().kind != OpKind::Contraction) return {0, cost.flops, cost.flops};
+  return {cost.flops - cost.added + cost.skipped, cost.added, cost.flops};
 }
 
 EstimateGuard::EstimateGuard() : state_(std::make_unique<State>()) {
@@ -118,6 +93,7 @@ bool count(const Call& c) {
                    "{}: the sizes of its result depend on values, which an estimate does not have.",
                    c.name());
   const double bytes = c.op().cost ? c.op().cost(c).bytes : 0;
+  if (c.op().scratch) current->ledger->touch(c.op().scratch(c), MemoryCategory::Temporary);
   const bool has_output = c.output_count() > 0 && c.out().defined();
   const nn::Module* module = nn::current_module();
   current->calls.push_back({&c.op(), module ? module : current->charged, current->phases.size() - 1,

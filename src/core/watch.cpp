@@ -13,6 +13,23 @@ namespace {
 using Json = nlohmann::json;
 using profile::mix;
 
+// By Attr::Kind: those whose value is hashed as one word, and those that are lists of such.
+constexpr unsigned bit(Attr::Kind kind) { return 1u << static_cast<unsigned>(kind); }
+constexpr unsigned kValues =
+    bit(Attr::Kind::Bool) | bit(Attr::Kind::Int) | bit(Attr::Kind::DType) | bit(Attr::Kind::Format);
+constexpr unsigned kLists = bit(Attr::Kind::Ints) | bit(Attr::Kind::Text);
+
+[[gnu::noinline]] uint64_t mix_list(uint64_t h, const Attr& a) noexcept {
+  if (a.kind() == Attr::Kind::Text) {
+    h = mix(h, a.text().size());
+    for (const char ch : a.text()) h = mix(h, static_cast<uint64_t>(ch));
+  } else {
+    h = mix(h, a.ints().size());
+    for (const int64_t v : a.ints()) h = mix(h, static_cast<uint64_t>(v));
+  }
+  return h;
+}
+
 // All that makes a call cost or mean something else: the op, sizes and dtypes, attributes. This is
 // done for every call, so it is written for few instructions. `elements` are those of all inputs.
 uint64_t hash_of(const Call& c, int64_t& elements) noexcept {
@@ -27,40 +44,29 @@ uint64_t hash_of(const Call& c, int64_t& elements) noexcept {
     const auto* sizes = reinterpret_cast<const uint64_t*>(impl.sizes.data());
     const size_t rank = impl.sizes.size();
     const uint64_t kind = static_cast<uint64_t>(impl.dtype) << 56 | rank << 48;
-    if (rank == 2) {
-      h = mix(h, kind ^ sizes[0], sizes[1]);
-    } else if (rank == 1) {
-      h = mix(h, kind ^ sizes[0]);
-    } else {
-      h = mix(h, kind);
+    // Up to two dimensions the first one and the number of elements tell the sizes; which of them
+    // it is must not be a branch, for that is hard to foresee.
+    const uint64_t first = rank == 0 ? 0 : sizes[0];
+    h = mix(h, kind ^ first, static_cast<uint64_t>(impl.numel));
+    if (rank > 2 || impl.numel == 0) [[unlikely]]
       for (size_t i = 0; i < rank; ++i) h = mix(h, sizes[i]);
-    }
   }
   for (const Attr& a : c.attrs()) {
-    const auto kind = static_cast<uint64_t>(a.kind());
-    switch (a.kind()) {
-      case Attr::Kind::Ints:
-        h = mix(h, kind, a.ints().size());
-        for (const int64_t v : a.ints()) h = mix(h, static_cast<uint64_t>(v));
-        break;
-      case Attr::Kind::Text:
-        h = mix(h, kind, a.text().size());
-        for (const char ch : a.text()) h = mix(h, static_cast<uint64_t>(ch));
-        break;
-      case Attr::Kind::None:
-      case Attr::Kind::Float:   // numbers do not change what a call costs, and a learning rate
-      case Attr::Kind::Scalar:  // that falls must not make every step another call
-        h = mix(h, kind);
-        break;
-      default:
-        h = mix(h, kind, static_cast<uint64_t>(a.integer()));
-    }
+    const auto kind = static_cast<unsigned>(a.kind());
+    // Numbers do not change what a call costs, and a learning rate that falls must not make every
+    // step another call.
+    const uint64_t counts = kValues >> kind & 1;
+    h = mix(h, kind, static_cast<uint64_t>(a.integer()) & (0 - counts));
+    if (kLists >> kind & 1) [[unlikely]]
+      h = mix_list(h, a);
   }
   return h;
 }
 
 // Calls with fewer elements are not looked at: to find repeated work, it must be some.
 constexpr int64_t kLeastIdentified = 8192;
+// Calls with at least so many take much longer than asking the system what it did meanwhile.
+constexpr int64_t kLeastCounted = 1 << 17;
 
 // Tells the values that a call reads from others: the blocks, their versions, the views of them,
 // and the numbers among the attributes. 0 where that cannot be known: memory that is not the
@@ -179,6 +185,7 @@ void Watch::begin(const Call& c) noexcept {
     if (!profile::begin_call(this, kind, hash, inputs)) [[unlikely]]
       begin_new(c, kind, hash, inputs);
     begun_ = true;
+    if (elements >= kLeastCounted) profile::count_usage(this);
   } catch (const std::exception&) {
     // A call that cannot be described is not recorded.
   }

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "kernels/attention_rows.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_gemv.h"
 #include "kernels/gemm_scratch.h"
 
 namespace pellucid::kernels {
@@ -45,17 +46,38 @@ template <class T> struct Problem {
     return options.is_causal ? std::min(shape.S, row + rows) : shape.S;
   }
 
-  /// Scaled and masked scores of one tile.
+  /// Scaled and masked scores of one tile. A single query is bound by memory: its keys are
+  /// followed by a look at the values.
   void scores(int64_t b, int64_t h, const TileView<T>& tile) const {
-    gemm_one_thread<T>(false, true, tile.rows, tile.columns, shape.D, static_cast<T>(options.scale),
-                       q.at(b, h, tile.row), q.strides[2], k.at(b, kv_head(h), tile.column),
-                       k.strides[2], T(0), tile.data, tile.stride);
+    const T *const query = q.at(b, h, tile.row), *const keys = k.at(b, kv_head(h), tile.column);
+    if (tile.rows == 1)
+      gemv<T>(tile.columns, shape.D, static_cast<T>(options.scale), {keys, k.strides[2], 1}, query,
+              1, T(0), tile.data, 1, v.at(b, kv_head(h), tile.column));
+    else
+      gemm_one_thread<T>(false, true, tile.rows, tile.columns, shape.D,
+                         static_cast<T>(options.scale), query, q.strides[2], keys, k.strides[2],
+                         T(0), tile.data, tile.stride);
     const auto& step = options.mask_strides;
     const int64_t first = b * step[0] + h * step[1] + tile.row * step[2] + tile.column * step[3];
     const MaskView<T> mask{options.mask == nullptr ? nullptr : options.mask + first,
                            options.bool_mask == nullptr ? nullptr : options.bool_mask + first,
                            step[2], step[3], options.is_causal};
     IsaLoops<MaskRows<T>, const TileView<T>&, const MaskView<T>&>::at(level)(tile, mask);
+  }
+
+  /// sums = weights of the tile times its values + keep_sum sums. For a single query, what follows
+  /// is asked for meanwhile: the keys of the next tile or head.
+  void add_values(int64_t b, int64_t h, const TileView<T>& tile, T keep_sum, T* sums) const {
+    const T* const values = v.at(b, kv_head(h), tile.column);
+    if (tile.rows > 1)
+      return gemm_one_thread<T>(false, false, tile.rows, shape.Dv, tile.columns, T(1), tile.data,
+                                tile.stride, values, v.strides[2], keep_sum, sums, shape.Dv);
+    const bool more = tile.column + tile.columns < shape.S, heads = h + 1 < shape.H;
+    const T* const then = more    ? k.at(b, kv_head(h), tile.column + tile.columns)
+                          : heads ? k.at(b, kv_head(h + 1), 0)
+                                  : nullptr;
+    gemv<T>(shape.Dv, tile.columns, T(1), {values, 1, v.strides[2]}, tile.data, 1, keep_sum, sums,
+            1, then);
   }
 
   /// Writes the weights that dropout keeps, scaled, to `out`.
@@ -92,9 +114,7 @@ void forward_block(const Problem<T>& p, TileSize size, int64_t b, int64_t h, int
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t d = 0; d < s.Dv; ++d) sums[i * s.Dv + d] *= correction[i];
     if (p.options.dropout > 0) p.drop(b, h, tile, tile.data);
-    gemm_one_thread<T>(false, false, rows, s.Dv, columns, T(1), tile.data, tile.stride,
-                       p.v.at(b, p.kv_head(h), column), p.v.strides[2], column > 0 ? T(1) : T(0),
-                       sums, s.Dv);
+    p.add_values(b, h, tile, column > 0 ? T(1) : T(0), sums);
   }
   for (int64_t i = 0; i < rows; ++i) {
     const T inverse = total[i] == T(0) ? T(0) : T(1) / total[i];
@@ -211,7 +231,22 @@ void attention_backward(const AttentionShape& s, const AttentionOptions<T>& opti
   });
 }
 
+template <class T> int64_t attention_scratch(const AttentionShape& s) {
+  const TileSize size = forward_tile(s);
+  const int64_t rows = std::min(size.rows, s.T), blocks = (s.T + size.rows - 1) / size.rows;
+  return std::min<int64_t>(s.B * s.H * blocks, get_num_threads()) *
+         bytes<T>(rows * (size.columns + s.Dv + 3));
+}
+
+template <class T> int64_t attention_backward_scratch(const AttentionShape& s, bool dropout) {
+  const TileSize size = backward_tile(s);
+  return std::min<int64_t>(s.B * s.Hkv, get_num_threads()) *
+         bytes<T>(size.rows * (size.columns * (dropout ? 3 : 2) + 1));
+}
+
 #define PELLUCID_INSTANTIATE(T)                                                                    \
+  template int64_t attention_scratch<T>(const AttentionShape&);                                    \
+  template int64_t attention_backward_scratch<T>(const AttentionShape&, bool);                     \
   template void attention_forward<T>(const AttentionShape&, const AttentionOptions<T>&,            \
                                      HeadTensor<const T>, HeadTensor<const T>,                     \
                                      HeadTensor<const T>, HeadTensor<T>, T*);                      \

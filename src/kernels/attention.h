@@ -49,6 +49,11 @@ void attention_forward(const AttentionShape& shape, const AttentionOptions<T>& o
                        HeadTensor<const T> q, HeadTensor<const T> k, HeadTensor<const T> v,
                        HeadTensor<T> out, T* logsumexp);
 
+/// The most bytes that attention_forward and attention_backward take for themselves, without what
+/// their small products pack.
+template <class T> int64_t attention_scratch(const AttentionShape& shape);
+template <class T> int64_t attention_backward_scratch(const AttentionShape& shape, bool dropout);
+
 /// Writes dq, dk and dv.
 template <class T>
 void attention_backward(const AttentionShape& shape, const AttentionOptions<T>& options,

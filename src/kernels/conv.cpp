@@ -180,7 +180,65 @@ void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const floa
   });
 }
 
+/// Packed weights and the primitive's own memory.
+int64_t primitive_scratch(const ConvShape& s, Kind kind, bool bias) {
+  const TeamLock team;
+  const auto c = conv_primitive::get({s, kind, bias, team.num_threads()});
+  return (c->pack ? size_of(c->weights) : 0) + size_of(c->scratchpad);
+}
+
+/// As backward_weights_by_outputs and backward_weights_in_parts.
+int64_t part_scratch(const ConvShape& s, bool bias) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+  Key key{s, Kind::BackwardWeights, bias, 1};
+  const int64_t outputs = outputs_of_part(s), parts = batch_parts(s);
+  if (outputs != 0)
+    key.shape.O = outputs;
+  else
+    key.shape.N = (s.N + parts - 1) / parts;
+  const onednn::OneThread one;
+  const auto c = conv_primitive::get(key);
+  const int64_t pad = size_of(c->scratchpad), weights = size_of(c->weights);
+  if (outputs != 0)
+    return std::min<int64_t>(s.O / outputs, get_num_threads()) *
+           (pad + (c->pack ? weights : 0) + s.N * s.out_pixels() * outputs * kSize);
+  const int64_t count = (s.N + key.shape.N - 1) / key.shape.N;
+  return count * (weights + (bias ? s.O * kSize : 0)) +
+         std::min<int64_t>(count, get_num_threads()) * pad;
+}
+
 }  // namespace
+
+template <> int64_t conv_forward_scratch<float>(const ConvShape& s, bool bias) {
+  if (is_empty(s)) return 0;
+  if (conv_winograd::forward_is_faster(s)) return conv_winograd::forward_scratch(s);
+  if (conv_direct::forward_is_faster(s)) return conv_direct::forward_scratch(s);
+  return primitive_scratch(s, Kind::Forward, bias);
+}
+
+template <> int64_t conv_backward_data_scratch<float>(const ConvShape& s) {
+  if (is_empty(s)) return 0;
+  if (conv_winograd::data_is_faster(s)) return conv_winograd::data_scratch(s);
+  return primitive_scratch(s, Kind::BackwardData, false);
+}
+
+template <> int64_t conv_backward_weights_scratch<float>(const ConvShape& s, bool bias) {
+  if (is_empty(s)) return 0;
+  if (conv_winograd::weights_are_faster(s)) return conv_winograd::weights_scratch(s);
+  if (conv_direct::weights_are_faster(s)) return conv_direct::weights_scratch(s);
+  if (outputs_of_part(s) == 0 && batch_parts(s) == 0) return conv_gemm::scratch<float>(s, true);
+  return part_scratch(s, bias);
+}
+
+template <> int64_t conv_forward_scratch<double>(const ConvShape& s, bool) {
+  return is_empty(s) ? 0 : conv_gemm::scratch<double>(s, false);
+}
+template <> int64_t conv_backward_data_scratch<double>(const ConvShape& s) {
+  return is_empty(s) ? 0 : conv_gemm::scratch<double>(s, false);
+}
+template <> int64_t conv_backward_weights_scratch<double>(const ConvShape& s, bool) {
+  return is_empty(s) ? 0 : conv_gemm::scratch<double>(s, true);
+}
 
 template <>
 void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,

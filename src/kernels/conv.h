@@ -70,6 +70,11 @@ void conv_backward_data(const ConvShape& shape, const T* dy, const T* w, const T
 template <class T>
 void conv_backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
 
+/// The most bytes that such a call takes for itself while it runs, without a cache of weights.
+template <class T> int64_t conv_forward_scratch(const ConvShape& shape, bool bias);
+template <class T> int64_t conv_backward_data_scratch(const ConvShape& shape);
+template <class T> int64_t conv_backward_weights_scratch(const ConvShape& shape, bool bias);
+
 /// How many primitives the process keeps, and for tests: how many it built so far.
 inline constexpr int kConvPrimitives = 512;
 int64_t conv_primitives_built();

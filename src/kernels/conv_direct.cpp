@@ -18,6 +18,7 @@ namespace pellucid::kernels::conv_direct {
 #ifdef PELLUCID_ONE_ISA
 
 bool weights_are_faster(const ConvShape&) { return false; }
+int64_t weights_scratch(const ConvShape&) { return 0; }
 void backward_weights(const ConvShape&, const float*, const float*, float*, float*) {}
 
 #else
@@ -53,6 +54,15 @@ Image padded(const ConvShape& s, const float* x, Scratch& memory) {
                });
   return to;
 }
+
+constexpr auto kSize = static_cast<int64_t>(sizeof(float));
+
+int64_t padded_bytes(const ConvShape& s) {
+  const bool pads = s.pad_h != 0 || s.pad_w != 0;
+  return pads ? s.N * (s.H + 2 * s.pad_h) * (s.W + 2 * s.pad_w) * s.C * kSize : 0;
+}
+
+int64_t sums_bytes(const ConvShape& s) { return (s.KH * s.KW * s.C + 1) * s.O * kSize; }
 
 /// The tiles of dw: by row of the filter, by inputs of that row, by outputs. One more for each
 /// kColumns outputs is the bias's.
@@ -149,15 +159,16 @@ bool weights_are_faster(const ConvShape& s) {
          s.N * s.OH() * s.OW() >= 2048;
 }
 
+int64_t weights_scratch(const ConvShape& s) { return padded_bytes(s) + sums_bytes(s); }
+
 void backward_weights(const ConvShape& s, const float* x, const float* dy, float* dw,
                       float* dbias) {
-  constexpr auto kSize = static_cast<int64_t>(sizeof(float));
   const bool pads = s.pad_h != 0 || s.pad_w != 0;
-  Scratch memory(pads ? s.N * (s.H + 2 * s.pad_h) * (s.W + 2 * s.pad_w) * s.C * kSize : 0);
+  Scratch memory(padded_bytes(s));
   const Image image = pads ? padded(s, x, memory) : Image{x, s.H, s.W};
   const Tiles tiles(s, dbias != nullptr);
   const int64_t inputs = s.KW * s.C;
-  const Scratch sums((s.KH * inputs + 1) * s.O * kSize);
+  const Scratch sums(sums_bytes(s));
   parallel_for(0, tiles.count, 1, [&](int64_t first, int64_t last) {
     sum_tiles(s, tiles, image, dy, sums.as<float>(), first, last);
   });

@@ -11,11 +11,17 @@ namespace pellucid::kernels::conv_direct {
 bool forward_is_faster(const ConvShape& shape);
 /// As conv_forward.
 void forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y);
+/// Bytes that `forward` takes for itself: the packed filter.
+inline int64_t forward_scratch(const ConvShape& shape) {
+  return shape.weight_count() * static_cast<int64_t>(sizeof(float));
+}
 
 /// Whether `backward_weights` is the faster way.
 bool weights_are_faster(const ConvShape& shape);
 /// dw and, unless null, dbias.
 void backward_weights(const ConvShape& shape, const float* x, const float* dy, float* dw,
                       float* dbias);
+/// Bytes that `backward_weights` takes for itself.
+int64_t weights_scratch(const ConvShape& shape);
 
 }  // namespace pellucid::kernels::conv_direct

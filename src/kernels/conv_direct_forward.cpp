@@ -87,7 +87,7 @@ bool forward_is_faster(const ConvShape& s) {
 }
 
 void forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y) {
-  const Scratch filter(s.weight_count() * static_cast<int64_t>(sizeof(float)));
+  const Scratch filter(forward_scratch(s));
   pack_filter(s, w, filter.as<float>());
   parallel_for(0, s.N, 1, [&](int64_t first, int64_t last) {
     for (int64_t n = first; n < last; ++n)

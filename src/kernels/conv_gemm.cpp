@@ -82,6 +82,13 @@ template <class T> void reorder_weights(const ConvShape& s, const T* from, T* to
 
 template <class T> int64_t bytes(int64_t count) { return count * static_cast<int64_t>(sizeof(T)); }
 
+/// Images of the weights' gradient go together, as one product, until their patches take 16 MiB.
+template <class T> int64_t images_together(const ConvShape& s, const Sizes& z) {
+  return std::clamp<int64_t>(
+      (int64_t{1} << 24) / std::max<int64_t>(1, bytes<T>(z.pixels * z.patch)), 1,
+      std::max<int64_t>(s.N, 1));
+}
+
 }  // namespace
 
 template <class T> void forward(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
@@ -132,10 +139,7 @@ template <class T>
 void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbias) {
   const Sizes z(s);
   if (dbias != nullptr) bias_gradient(s, dy, dbias);
-  // Images go together, as one product, until their patches take 16 MiB.
-  const int64_t together =
-      std::clamp<int64_t>((int64_t{1} << 24) / std::max<int64_t>(1, bytes<T>(z.pixels * z.patch)),
-                          1, std::max<int64_t>(s.N, 1));
+  const int64_t together = images_together<T>(s, z);
   const bool in_place = z.plain && s.groups == 1;
   const int64_t rows = s.OD() * s.OH();
   const Scratch ordered(bytes<T>(s.weight_count()));
@@ -160,6 +164,14 @@ void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbi
   reorder_weights<T>(s, ordered.as<T>(), dw, true);
 }
 
+template <class T> int64_t scratch(const ConvShape& s, bool of_weights) {
+  const Sizes z(s);
+  const bool in_place = z.plain && (of_weights ? s.groups == 1 : true);
+  const int64_t images =
+      of_weights ? images_together<T>(s, z) : std::min<int64_t>(s.N, get_num_threads());
+  return bytes<T>(s.weight_count() + (in_place ? 0 : images * z.pixels * z.patch));
+}
+
 template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
   const int64_t rows = s.N * s.out_pixels();
   constexpr int64_t kPart = 1024;  // rows that one chunk sums
@@ -181,6 +193,7 @@ template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias)
   template void forward<T>(const ConvShape&, const T*, const T*, const T*, T*);       \
   template void backward_data<T>(const ConvShape&, const T*, const T*, const T*, T*); \
   template void backward_weights<T>(const ConvShape&, const T*, const T*, T*, T*);    \
+  template int64_t scratch<T>(const ConvShape&, bool);                                \
   template void bias_gradient<T>(const ConvShape&, const T*, T*);
 PELLUCID_INSTANTIATE(float)
 PELLUCID_INSTANTIATE(double)

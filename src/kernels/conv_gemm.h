@@ -11,6 +11,8 @@ template <class T>
 void backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx);
 template <class T>
 void backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
+/// The most bytes that one of these three takes for itself.
+template <class T> int64_t scratch(const ConvShape& shape, bool of_weights);
 /// Writes the sum of dy over all but the channels, in a fixed order.
 template <class T> void bias_gradient(const ConvShape& shape, const T* dy, T* dbias);
 

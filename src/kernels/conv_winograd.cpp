@@ -19,10 +19,12 @@ namespace pellucid::kernels::conv_winograd {
 
 bool forward_is_faster(const ConvShape&) { return false; }
 bool forward(const ConvShape&, const float*, const float*, const float*, float*) { return false; }
+int64_t forward_scratch(const ConvShape&) { return 0; }
 bool data_is_faster(const ConvShape&) { return false; }
 bool backward_data(const ConvShape&, const float*, const float*, const float*, float*) {
   return false;
 }
+int64_t data_scratch(const ConvShape&) { return 0; }
 
 #else
 
@@ -98,10 +100,24 @@ Filter panel_of(const Filter& f, int64_t o) {
   return {f.w + o * f.lane_step, f.lane_step, f.depth_step, f.turned};
 }
 
+/// What run_by_tiles takes for itself: for all tasks together, and for each.
+struct TileMemory {
+  explicit TileMemory(const Grid& g)
+      : most(tiles_in(kGroupBytes, g.C)),
+        tasks(tile::divide_up(g.count, most)),
+        step(component_step(most, g.C)),
+        filter(g.O / kColumns * panel_size(g.C) * kSize),
+        pixels(kComponents * step * kSize),
+        sums(sums_bytes(most)) {}
+  int64_t most, tasks, step;     // tiles of a task
+  int64_t filter, pixels, sums;  // bytes
+};
+
 bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const float* bias,
                   float* y) {
+  const TileMemory memory(g);
   const int64_t panels = g.O / kColumns, size = panel_size(g.C);
-  const Scratch packed(panels * size * kSize);
+  const Scratch packed(memory.filter);
   std::atomic<bool> finite{true};
   parallel_for(0, panels * g.C, std::max<int64_t>(1, 4096 / kColumns), [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e;) {
@@ -112,9 +128,9 @@ bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const flo
       i = end;
     }
   });
-  const int64_t most = tiles_in(kGroupBytes, g.C), step = component_step(most, g.C);
-  parallel_for(0, tile::divide_up(g.count, most), 1, [&](int64_t b, int64_t e) {
-    const Scratch pixels(kComponents * step * kSize), sums(sums_bytes(most));
+  const int64_t most = memory.most, step = memory.step;
+  parallel_for(0, memory.tasks, 1, [&](int64_t b, int64_t e) {
+    const Scratch pixels(memory.pixels), sums(memory.sums);
     for (int64_t group = b; group < e; ++group) {
       const int64_t first = group * most, last = std::min(g.count, first + most);
       if (!transform_input_v4(g, x, first, last, pixels.as<float>(), step)) finite = false;
@@ -131,12 +147,24 @@ bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const flo
   return finite;
 }
 
+/// The same of run_by_panels.
+struct PanelMemory {
+  explicit PanelMemory(const Grid& g)
+      : most(std::min(g.count, tiles_in(kPixelBytes, g.C))),
+        group(std::min(most, tiles_in(kGroupBytes, kColumns))),
+        step(component_step(most, g.C)),
+        pixels(kComponents * step * kSize),
+        panel(panel_size(g.C) * kSize),
+        sums(sums_bytes(group)) {}
+  int64_t most, group, step;    // tiles transformed at a time, multiplied at a time
+  int64_t pixels, panel, sums;  // bytes
+};
+
 bool run_by_panels(const Grid& g, const float* x, const Filter& filter, const float* bias,
                    float* y) {
-  const int64_t most = std::min(g.count, tiles_in(kPixelBytes, g.C)),
-                step = component_step(most, g.C), size = panel_size(g.C);
-  const int64_t group = std::min(most, tiles_in(kGroupBytes, kColumns));
-  const Scratch pixels(kComponents * step * kSize);
+  const PanelMemory memory(g);
+  const int64_t most = memory.most, step = memory.step, group = memory.group;
+  const Scratch pixels(memory.pixels);
   std::atomic<bool> finite{true};
   for (int64_t first = 0; finite && first < g.count; first += most) {
     const int64_t last = std::min(g.count, first + most);
@@ -145,7 +173,7 @@ bool run_by_panels(const Grid& g, const float* x, const Filter& filter, const fl
         finite = false;
     });
     parallel_for(0, g.O / kColumns, 1, [&](int64_t b, int64_t e) {
-      const Scratch panel(size * kSize), sums(sums_bytes(group));
+      const Scratch panel(memory.panel), sums(memory.sums);
       for (int64_t o = b * kColumns; o < e * kColumns; o += kColumns) {
         if (!transform_filter_v4(panel_of(filter, o), g.C, 0, g.C, panel.as<float>()))
           finite = false;
@@ -190,15 +218,27 @@ bool run(const ConvShape& s, const float* x, const Filter& filter, const float* 
                              : run_by_panels(Grid(s), x, filter, bias, y);
 }
 
+int64_t scratch(const ConvShape& s) {
+  const Grid g(s);
+  if (has_small_filter(s)) {
+    const TileMemory m(g);
+    return m.filter + std::min<int64_t>(m.tasks, get_num_threads()) * (m.pixels + m.sums);
+  }
+  const PanelMemory m(g);
+  return m.pixels + std::min<int64_t>(g.O / kColumns, get_num_threads()) * (m.panel + m.sums);
+}
+
 }  // namespace
 
 bool forward_is_faster(const ConvShape& s) { return serves(s) && is_faster(s); }
+int64_t forward_scratch(const ConvShape& s) { return scratch(s); }
 
 bool forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y) {
   return run(s, x, {w, s.C * 9, 9, false}, bias, y);
 }
 
 bool data_is_faster(const ConvShape& s) { return serves(s) && is_faster(of_gradient(s)); }
+int64_t data_scratch(const ConvShape& s) { return scratch(of_gradient(s)); }
 
 bool backward_data(const ConvShape& s, const float* dy, const float* w, const float* bias,
                    float* dx) {

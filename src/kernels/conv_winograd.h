@@ -15,15 +15,19 @@ namespace pellucid::kernels::conv_winograd {
 bool forward_is_faster(const ConvShape& shape);
 /// As conv_forward, or false.
 bool forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y);
+/// The most bytes that `forward` takes for itself; likewise below.
+int64_t forward_scratch(const ConvShape& shape);
 
 bool data_is_faster(const ConvShape& shape);
 /// As conv_backward_data, or false.
 bool backward_data(const ConvShape& shape, const float* dy, const float* w, const float* bias,
                    float* dx);
+int64_t data_scratch(const ConvShape& shape);
 
 bool weights_are_faster(const ConvShape& shape);
 /// dw and, unless null, dbias; or false.
 bool backward_weights(const ConvShape& shape, const float* x, const float* dy, float* dw,
                       float* dbias);
+int64_t weights_scratch(const ConvShape& shape);
 
 }  // namespace pellucid::kernels::conv_winograd

@@ -18,6 +18,7 @@ namespace pellucid::kernels::conv_winograd {
 #ifdef PELLUCID_ONE_ISA
 
 bool weights_are_faster(const ConvShape&) { return false; }
+int64_t weights_scratch(const ConvShape&) { return 0; }
 bool backward_weights(const ConvShape&, const float*, const float*, float*, float*) {
   return false;
 }
@@ -108,18 +109,33 @@ std::array<Ahead, 2> next_block(const Grid& g, const float* x, const float* dy, 
 
 int64_t sums_size(const ConvShape& s) { return kComponents * s.C * s.O; }
 
+/// How run_by_tiles cuts the tiles, and what it takes for itself.
+struct TileMemory {
+  TileMemory(const ConvShape& s, const Grid& g)
+      : size(sums_size(s) + s.O),
+        parts(g.count, tile::divide_up(
+                           g.count, std::clamp<int64_t>(kAllSums / (size * kSize), 2, kMostParts))),
+        block(std::max<int64_t>(16, kBlockBytes / (kComponents * (s.C + s.O) * kSize) / 8 * 8)),
+        pixel_step(component_step(block, s.C)),
+        grad_step(component_step(block, s.O)) {}
+  int64_t size;  // of a part's sums, the bias's too
+  tile::Parts parts;
+  int64_t block, pixel_step, grad_step;  // tiles transformed at a time
+  int64_t sums() const { return parts.count * size * kSize; }
+  int64_t pixels() const { return kComponents * pixel_step * kSize; }
+  int64_t grads() const { return kComponents * grad_step * kSize; }
+};
+
 bool run_by_tiles(const ConvShape& s, const float* x, const float* dy, float* dw, float* dbias) {
   const Grid g(s);
-  const int64_t size = sums_size(s) + s.O;  // and the bias's
-  const int64_t most = std::clamp<int64_t>(kAllSums / (size * kSize), 2, kMostParts);
-  const tile::Parts parts(g.count, tile::divide_up(g.count, most));
-  const int64_t block =
-      std::max<int64_t>(16, kBlockBytes / (kComponents * (s.C + s.O) * kSize) / 8 * 8);
-  const int64_t pixel_step = component_step(block, s.C), grad_step = component_step(block, s.O);
-  const Scratch sums(parts.count * size * kSize);
+  const TileMemory memory(s, g);
+  const tile::Parts& parts = memory.parts;
+  const int64_t size = memory.size, block = memory.block, pixel_step = memory.pixel_step,
+                grad_step = memory.grad_step;
+  const Scratch sums(memory.sums());
   std::atomic<bool> finite{true};
   parallel_chunks(parts.count, [&](int64_t part) {
-    const Scratch pixels(kComponents * pixel_step * kSize), grads(kComponents * grad_step * kSize);
+    const Scratch pixels(memory.pixels()), grads(memory.grads());
     float* const sum = sums.as<float>() + part * size;
     const int64_t begin = part * parts.least + std::min(part, parts.longer),
                   end = begin + parts.length(part);
@@ -189,6 +205,19 @@ bool weights_are_faster(const ConvShape& s) {
   // Measured: 1.5 to 1.6 times as fast with small sums, 1.2 to 1.5 with large ones.
   if (has_small_sums(s)) return tiles >= 64;
   return tiles >= 112 && kComponents * tiles * s.C * kSize <= kMostPixels;
+}
+
+int64_t weights_scratch(const ConvShape& s) {
+  const Grid g(s);
+  const int64_t threads = get_num_threads();
+  if (has_small_sums(s)) {
+    const TileMemory m(s, g);
+    return m.sums() + std::min(m.parts.count, threads) * (m.pixels() + m.grads());
+  }
+  // As run_by_panels: the pixels, and a panel's gradients and sums for each task.
+  return kComponents * kSize *
+         (component_step(g.count, s.C) +
+          std::min(s.O / kColumns, threads) * (component_step(g.count, kColumns) + s.C * kColumns));
 }
 
 bool backward_weights(const ConvShape& s, const float* x, const float* dy, float* dw,

@@ -68,4 +68,27 @@ double polygamma(int n, double x) {
   return n % 2 ? size : -size;
 }
 
+double gamma_sample_slope(double a, double x) {
+  if (!(a > 0) || !(x >= 0)) return std::numeric_limits<double>::quiet_NaN();
+  if (x == 0) return 0;
+  if (a > 1e5) {
+    // x = a (1 - 1 / 9a + z / 3 sqrt(a))^3 with a normal z (Wilson and Hilferty), derived for the
+    // same z.
+    const double root = std::cbrt(x / a), shift = 1 - 1 / (9 * a);
+    return x / a + 3 * a * root * root * (1 / (9 * a * a) - (root - shift) / (2 * a));
+  }
+  // P(a, x) is the sum over n of x^(a + n) e^-x / gamma(a + n + 1); each term, divided by the
+  // density, derives to term * (log x - digamma(a + n + 1)).
+  const double log_x = std::log(x);
+  double term = x / a, psi = digamma(a + 1), sum = 0;
+  for (int n = 1; n < 100'000; ++n) {
+    const double part = term * (psi - log_x);
+    sum += part;
+    if (x < a + n && term <= 1e-17 * std::abs(sum)) break;
+    term *= x / (a + n);
+    psi += 1 / (a + n);
+  }
+  return sum;
+}
+
 }  // namespace pellucid::kernels

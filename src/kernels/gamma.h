@@ -13,4 +13,8 @@ double digamma(double x);
 /// The n-th derivative of digamma, n >= 1.
 double polygamma(int n, double x);
 
+/// How a sample x of the gamma distribution moves with its concentration a, its place in the
+/// distribution staying as it is: -(dP(a, x)/da) / density(a, x), P the share of samples below x.
+double gamma_sample_slope(double a, double x);
+
 }  // namespace pellucid::kernels

@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "kernels/gemm_gemv.h"
 #include "kernels/gemm_scratch.h"
+#include "kernels/gemm_stream.h"
 #include "kernels/gemm_tile.h"
 #include "kernels/gemm_weight.h"
 #include "kernels/isa.h"
@@ -109,6 +110,20 @@ bool weight_is_faster(int64_t m, int64_t n, int64_t k) {
   return weight::available() && m >= 8 && m <= 512 && n >= 32 && k >= 256;
 }
 
+/// The kernels in which the large operand streams past, where they beat the others: they do when it
+/// comes from main memory (measured on GPT-2's gradients: by 3 to 14 %; in a cache it is sgemm that
+/// wins by as much).
+enum class Stream { No, FewRows, Short };
+Stream stream_for(int64_t m, int64_t n, int64_t k, bool a_in_rows) {
+  if (!stream::available()) return Stream::No;
+  const double b_size = static_cast<double>(n) * static_cast<double>(k),
+               c_size = static_cast<double>(m) * static_cast<double>(n);
+  if (a_in_rows && m >= 96 && m <= 512 && b_size >= (n > 1024 ? 2e6 : 16e6)) return Stream::FewRows;
+  if (!a_in_rows && m >= 2048 && n >= 512 && c_size >= 2e6 && k >= 128 && k <= 256)
+    return Stream::Short;
+  return Stream::No;
+}
+
 /// Whether BLAS can read the matrix as it is.
 template <class T>
 bool is_blas_layout(const MatrixView<const T>& x, int64_t rows, int64_t columns) {
@@ -160,12 +175,18 @@ template <class T> void run_own(const Product<T>& p) {
                       p.c, p.ldc);
 }
 
+/// Whether a task is oneDNN's.
+template <class T> bool is_sgemm(const Product<T>& p) {
+  // Below this the own kernels win, because oneDNN takes 0.4 us for the least product.
+  constexpr double kOwnWork = 40.0 * 40 * 40;
+  return std::is_same_v<T, float> && p.work() > kOwnWork && is_blas_layout(p.a, p.m, p.k) &&
+         is_blas_layout(p.b, p.k, p.n);
+}
+
 template <class T> void run_task(const Product<T>& p) {
   if constexpr (std::is_same_v<T, float>) {
-    // Below this the own kernels win, because oneDNN takes 0.4 us for the least product.
-    constexpr double kOwnWork = 40.0 * 40 * 40;
     const MatrixView<const T>&a = p.a, &b = p.b;
-    if (p.work() > kOwnWork && is_blas_layout(a, p.m, p.k) && is_blas_layout(b, p.k, p.n)) {
+    if (is_sgemm(p)) {
       const bool ta = a.col_stride != 1, tb = b.col_stride != 1;
       const onednn::OneThread one;
       dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', p.m, p.n, p.k, p.alpha, a.data,
@@ -213,13 +234,27 @@ void run_weight(const Product<float>& p) {
   });
 }
 
+template <class T> bool is_for_weight(const Product<T>& p) {
+  return std::is_same_v<T, float> && p.b.row_stride == 1 && p.alpha == 1 && p.beta == 0 &&
+         weight_is_faster(p.m, p.n, p.k);
+}
+
+/// B is in rows.
+void run_stream(const Product<float>& p, Stream kind) {
+  (kind == Stream::FewRows ? stream::multiply_few_rows : stream::multiply_short)(
+      {p.m, p.n, p.k, p.alpha, p.a, p.b.data, p.b.row_stride, p.beta, p.c, p.ldc});
+  if (p.bias != nullptr) add_bias(p.m, p.n, p.bias, 1, p.c, p.ldc);
+}
+
 /// m, n and k are positive.
 template <class T> void run_product(const Product<T>& p) {
   if (p.work() < kTaskWork) return run_task(p);
   bool own = true;
   if constexpr (std::is_same_v<T, float>) {
-    if (p.b.row_stride == 1 && p.alpha == 1 && p.beta == 0 && weight_is_faster(p.m, p.n, p.k))
-      return run_weight(p);
+    if (is_for_weight(p)) return run_weight(p);
+    if (p.b.col_stride == 1)
+      if (const Stream kind = stream_for(p.m, p.n, p.k, p.a.col_stride == 1); kind != Stream::No)
+        return run_stream(p, kind);
     own = own_is_faster(p.m, p.n, p.k, p.b.col_stride != 1);
   }
   const Cut cut = own ? cut_for_threads(p.m, p.n) : choose_cut(p.m, p.n, p.k);
@@ -228,6 +263,31 @@ template <class T> void run_product(const Product<T>& p) {
     const Product<T> part = p.part(row, column, cut.rows, cut.columns);
     own ? run_own(part) : run_task(part);
   });
+}
+
+/// Bytes that a task of run_task or run_own takes for itself.
+template <class T> int64_t task_scratch(const Product<T>& p, bool own) {
+  return !own && is_sgemm(p) ? 0
+                             : tile::task_scratch(tile::current_tile<T>(), p.m, p.n, p.k, p.a, p.b);
+}
+
+/// Bytes that the tasks of run_product take for themselves at a time.
+template <class T> int64_t product_scratch(const Product<T>& p) {
+  if (p.work() < kTaskWork) return task_scratch(p, false);
+  const auto at_a_time = [](const Cut& cut) {
+    return std::min<int64_t>(cut.row_tasks * cut.col_tasks, get_num_threads());
+  };
+  if (is_for_weight(p)) {
+    const Cut cut = cut_for_weight(p.m, p.n);
+    return at_a_time(cut) * weight::task_scratch(std::min(cut.rows, p.m), p.k);
+  }
+  if (std::is_same_v<T, float> && p.b.col_stride == 1)
+    if (const Stream kind = stream_for(p.m, p.n, p.k, p.a.col_stride == 1); kind != Stream::No)
+      return (kind == Stream::FewRows ? stream::few_rows_scratch : stream::short_scratch)(p.m, p.n,
+                                                                                          p.k);
+  const bool own = !std::is_same_v<T, float> || own_is_faster(p.m, p.n, p.k, p.b.col_stride != 1);
+  const Cut cut = own ? cut_for_threads(p.m, p.n) : choose_cut(p.m, p.n, p.k);
+  return at_a_time(cut) * task_scratch(p.part(0, 0, cut.rows, cut.columns), own);
 }
 
 /// `bias`, which may be null, goes with C in rows and m, n > 1 and k > 0 alone.
@@ -338,7 +398,34 @@ void gemm_bias(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixVie
   add_bias<T>(m, n, bias, bias_stride, c, row_stride);
 }
 
+template <class T>
+int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, MatrixView<const T> a,
+                     MatrixView<const T> b) {
+  if (m == 0 || n == 0 || k == 0) return 0;
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    if (m == 1 || n == 1) return 0;  // sums of some rows at most
+    const bool copy_a = !is_blas_layout(a, m, k), copy_b = !is_blas_layout(b, k, n);
+    if (copy_a) a = {nullptr, k, 1};
+    if (copy_b) b = {nullptr, n, 1};
+    return ((copy_a ? m * k : 0) + (copy_b ? k * n : 0)) * kSize +
+           product_scratch<T>({m, n, k, T(1), a, b, T(0), nullptr, nullptr, n});
+  } else if constexpr (is_floating(dtype_of<T>)) {
+    const auto as_float = [](const MatrixView<const T>& x, int64_t rows, int64_t columns) {
+      const bool transposed = x.row_stride == 1 && x.col_stride != 1;
+      return transposed ? MatrixView<const float>{nullptr, 1, rows}
+                        : MatrixView<const float>{nullptr, columns, 1};
+    };
+    return (m * k + k * n + m * n) * 4 +
+           gemm_scratch<float>(m, n, k, as_float(a, m, k), as_float(b, k, n));
+  } else {
+    return b.col_stride == 1 ? 0 : k * n * kSize;
+  }
+}
+
 #define PELLUCID_INSTANTIATE(T)                                                                   \
+  template int64_t gemm_scratch<T>(int64_t, int64_t, int64_t, MatrixView<const T>,                \
+                                   MatrixView<const T>);                                          \
   template void bgemm<T>(int64_t, int64_t, int64_t, int64_t, T, MatrixView<const T>, int64_t,     \
                          MatrixView<const T>, int64_t, T, MatrixView<T>, int64_t);                \
   template void add_bias<T>(int64_t, int64_t, const T*, int64_t, T*, int64_t);                    \

@@ -27,6 +27,11 @@ template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a, MatrixView<const T> b,
           T beta, MatrixView<T> c);
 
+/// Bytes that such a product takes for itself while it runs, with alpha = 1, beta = 0 and C in
+/// rows; the operands' data are not read.
+template <class T>
+int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b);
+
 /// The same for row-major storage with leading dimensions, as BLAS has it.
 template <class T>
 void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,

@@ -120,10 +120,13 @@ template <class T, int Rows, int Vectors, bool InRows>
 /// them is left to the one port that shuffles.
 [[gnu::target("arch=x86-64-v4")]] void transpose(const float* in, int64_t stride, int64_t count,
                                                  int64_t depth, float* out, int64_t step) {
-  const float* row[16];  // those that are missing: the last one again
+  constexpr int64_t kLater = 64;  // elements of a row until a line is read
+  const float* row[16];           // those that are missing: the last one again
   for (int64_t r = 0; r < 16; ++r) row[r] = in + (r < count ? r : count - 1) * stride;
   int64_t p = 0;
-  for (; p + 16 <= depth; p += 16)
+  for (; p + 16 <= depth; p += 16) {
+    // The rows are many, short and far apart: the processor alone does not look ahead in them.
+    for (int64_t r = 0; r < count; ++r) __builtin_prefetch(row[r] + p + kLater);
 #pragma GCC unroll 4
     for (int g = 0; g < 4; ++g, out += 4 * step) {
       __m512 x[4];
@@ -143,6 +146,7 @@ template <class T, int Rows, int Vectors, bool InRows>
       store(out + 2 * step, _mm512_castpd_ps(_mm512_unpacklo_pd(b, d)));
       store(out + 3 * step, _mm512_castpd_ps(_mm512_unpackhi_pd(b, d)));
     }
+  }
   for (; p < depth; ++p, out += step)
     for (int64_t c = 0; c < count; ++c) out[c] = row[c][p];
 }

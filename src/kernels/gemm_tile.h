@@ -55,6 +55,7 @@ struct Parts {
         least(count == 1 ? total : total / count),
         longer(count == 1 ? 0 : total % count) {}
   int64_t length(int64_t i) const { return least + (i < longer ? 1 : 0); }
+  int64_t begin(int64_t i) const { return i * least + std::min(i, longer); }
   int64_t count, least, longer;  // the first `longer` ones have one more than `least`
 };
 
@@ -170,6 +171,23 @@ void multiply_panel(const MicroKernel<T>* kernels, const Parts& rows, Micro<T> m
   }
 }
 
+/// How a product of multiply_band packs its operands.
+template <class T> struct Packing {
+  Packing(const Tile<T>& tile, const Parts& rows, int64_t m, int64_t n, int64_t k,
+          const MatrixView<const T>& a, const MatrixView<const T>& b)
+      : panels(divide_up(n, tile.columns)),
+        most(k <= kDepth ? k : std::min(k, divide_up(divide_up(k, divide_up(k, kDepth)), 16) * 16)),
+        packs_a((a.row_stride != 1 && a.col_stride != 1) || panels > kReadsOfA),
+        packs_b(b.col_stride != 1 || rows.count > kReadsOfB),
+        panel_size(tile.columns * most + tile.columns / 2),
+        a_bytes((packs_a ? m * most + tile.columns / 2 : 0) * static_cast<int64_t>(sizeof(T))),
+        b_bytes(2 * panel_size * static_cast<int64_t>(sizeof(T))) {}
+  int64_t panels, most;  // of B; the deepest block of k
+  bool packs_a;          // else A, in rows or columns, is read in place, once per panel of B
+  bool packs_b;          // else B, in rows, is read in place, once per tile of rows
+  int64_t panel_size, a_bytes, b_bytes;
+};
+
 /// A product on one thread, whose rows of A fit into L2 as blocks of kDepth columns.
 template <class T>
 void multiply_band(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha,
@@ -177,22 +195,16 @@ void multiply_band(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha
                    const T* bias, T* c, int64_t row_stride) {
   const int lanes = tile.columns / 2;
   const Parts rows(m, tile.rows);
-  const int64_t panels = divide_up(n, tile.columns);
-  const int64_t most =
-      k <= kDepth ? k : std::min(k, divide_up(divide_up(k, divide_up(k, kDepth)), 16) * 16);
-  // A that is in rows or columns can be read in place, once per panel of B.
-  const bool packs_a = (a.row_stride != 1 && a.col_stride != 1) || panels > kReadsOfA;
-  // B in rows can be read in place as well, once per tile of rows.
-  const bool packs_b = b.col_stride != 1 || rows.count > kReadsOfB;
-  const Scratch a_block((packs_a ? m * most + lanes : 0) * static_cast<int64_t>(sizeof(T)));
-  const int64_t panel_size = tile.columns * most + lanes;
-  const Scratch b_panels(2 * panel_size * static_cast<int64_t>(sizeof(T)));
+  const Packing<T> how(tile, rows, m, n, k, a, b);
+  const int64_t panels = how.panels, most = how.most;
+  const bool packs_a = how.packs_a, packs_b = how.packs_b;
+  const Scratch a_block(how.a_bytes), b_panels(how.b_bytes);
   for (int64_t k0 = 0; k0 < k; k0 += most) {
     const int64_t depth = std::min(most, k - k0);
     const MatrixView<const T> a_columns = a.at(k0 * a.col_stride);
     if (packs_a) pack_a(tile, a_columns, rows, depth, a_block.as<T>());
-    const Panels<T> packed(tile, b.at(k0 * b.row_stride), depth, n, b_panels.as<T>(), panel_size,
-                           rows.count);
+    const Panels<T> packed(tile, b.at(k0 * b.row_stride), depth, n, b_panels.as<T>(),
+                           how.panel_size, rows.count);
     Micro<T> micro{.depth = depth,
                    .a = nullptr,
                    .a_row = packs_a ? 1 : a.row_stride,
@@ -224,6 +236,15 @@ void multiply_band(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha
                      });
     }
   }
+}
+
+/// Bytes that multiply_task takes for itself.
+template <class T>
+int64_t task_scratch(const Tile<T>& tile, int64_t m, int64_t n, int64_t k,
+                     const MatrixView<const T>& a, const MatrixView<const T>& b) {
+  const int64_t band = Parts(m, kBand).length(0);
+  const Packing<T> how(tile, Parts(band, tile.rows), band, n, k, a, b);
+  return how.a_bytes + how.b_bytes;
 }
 
 /// One task: the block of C at (0, 0) of the views, `m` x `n`, on one thread. An element's sum runs

@@ -18,6 +18,7 @@ namespace pellucid::kernels::weight {
 #ifdef PELLUCID_ONE_ISA
 
 bool available() { return false; }
+int64_t task_scratch(int64_t, int64_t) { return 0; }
 void multiply_task(int64_t, int64_t, int64_t, const MatrixView<const float>&, const float*, int64_t,
                    const float*, float*, int64_t) {}
 
@@ -180,13 +181,19 @@ void multiply_block(const Panels& panels, const float* packed, int64_t n, const 
   }
 }
 
+/// Of the input's rows in a band, packed.
+int64_t packed_bytes(int64_t rows, int64_t k) {
+  const int64_t most = tile::Parts(k, kDepth).length(0);
+  return (tile::divide_up(rows, kWidth) * kWidth * most + kLanes) *
+         static_cast<int64_t>(sizeof(float));
+}
+
 void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
                    const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc) {
   const Panels panels(m);
   const tile::Parts blocks(k, kDepth);
-  const int64_t most = blocks.length(0);
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
-  const Scratch packed((panels.count * kWidth * most + kLanes) * kSize);
+  const Scratch packed(packed_bytes(m, k));
   int64_t first = 0;
   for (int64_t block = 0; block < blocks.count; ++block) {
     const int64_t depth = blocks.length(block);
@@ -215,6 +222,11 @@ void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float
 }  // namespace
 
 bool available() { return isa() == Isa::V4; }
+
+int64_t task_scratch(int64_t m, int64_t k) {
+  const tile::Parts bands(tile::divide_up(m, kWidth), kBand / kWidth);
+  return packed_bytes(std::min(bands.length(0) * kWidth, m), k);
+}
 
 void multiply_task(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
                    const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc) {

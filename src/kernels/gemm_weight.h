@@ -17,4 +17,7 @@ bool available();
 void multiply_task(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
                    const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc);
 
+/// Bytes that multiply_task takes for itself.
+int64_t task_scratch(int64_t m, int64_t k);
+
 }  // namespace pellucid::kernels::weight

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "base/env.h"
+#include "pellucid/autograd.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
 
@@ -66,8 +68,36 @@ void GPTBlockImpl::reset() {
 
 Tensor GPTBlockImpl::forward(const Tensor& x, bool use_cache) {
   const nn::ModuleScope scope(*this);
+  if (is_one_op(x, use_cache)) return decode(x);
   const Tensor y = x + attn(ln_1(x), use_cache);
   return y + mlp(ln_2(y));
+}
+
+bool GPTBlockImpl::is_one_op(const Tensor& x, bool use_cache) const {
+  static const bool on = env_bool("PELLUCID_FUSED_DECODE", true);
+  if (!on || !use_cache || GradMode::is_enabled() || x.dim() != 3 || x.size(0) * x.size(1) != 1)
+    return false;
+  if (x.dtype() != kFloat32 && x.dtype() != kFloat64) return false;
+  const auto drops = [](const nn::Dropout& d) { return d->is_training() && d->options.p() > 0; };
+  if ((attn->is_training() && options.dropout() > 0) || drops(attn->resid_dropout) ||
+      drops(mlp->dropout))
+    return false;
+  const auto hooked = [](const auto&... modules) { return (modules->has_hooks() || ...); };
+  return !hooked(ln_1, attn, attn->c_attn, attn->c_proj, attn->resid_dropout, ln_2, mlp, mlp->c_fc,
+                 mlp->c_proj, mlp->dropout);
+}
+
+Tensor GPTBlockImpl::decode(const Tensor& x) {
+  const int64_t heads = options.n_head();
+  nn::KVCache& cache = attn->cache;
+  const auto [keys, values] = cache.make_room({1, heads, 1, options.n_embd() / heads}, x.dtype());
+  const Tensor y = _transformer_decode_layer(
+      x, keys, values, ln_1->weight, ln_1->bias, attn->c_attn->weight, attn->c_attn->bias,
+      attn->c_proj->weight, attn->c_proj->bias, ln_2->weight, ln_2->bias, mlp->c_fc->weight,
+      mlp->c_fc->bias, mlp->c_proj->weight, mlp->c_proj->bias, cache.length(), ln_1->options.eps(),
+      ln_2->options.eps(), "tanh");
+  cache.advance(1);
+  return y;
 }
 
 GPTImpl::GPTImpl(const GPTOptions& o) : options(o) { reset(); }
@@ -100,11 +130,15 @@ Tensor GPTImpl::forward(const Tensor& tokens, bool use_cache, bool last_only) {
   const int64_t first = use_cache ? seen_ : 0, end = first + tokens.size(1);
   PELLUCID_CHECK(end <= options.block_size(), ValueError,
                  "GPT: {} positions are more than block_size {}.", end, options.block_size());
-  Tensor x = drop(wte(tokens) + wpe(arange(first, end)));
+  // Without gradients the positions' rows are read where they are.
+  const bool in_place = !GradMode::is_enabled() && !wpe->has_hooks();
+  const Tensor places =
+      in_place ? wpe->weight.narrow(0, first, end - first) : wpe(arange(first, end));
+  Tensor x = drop(wte(tokens) + places);
   for (size_t i = 0; i < h->size(); ++i)
     x = nn::detail::call_module(h->at<GPTBlockImpl>(i), x, use_cache);
   if (use_cache) seen_ = end;
-  if (last_only) x = x.narrow(1, x.size(1) - 1, 1);
+  if (last_only && x.size(1) > 1) x = x.narrow(1, x.size(1) - 1, 1);
   return linear(ln_f(x), wte->weight);
 }
 

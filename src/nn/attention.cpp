@@ -10,10 +10,10 @@
 
 namespace pellucid::nn {
 
-void KVCache::grow(const Tensor& like, int64_t needed) {
+void KVCache::grow(IntArrayRef sizes, DType dtype, int64_t needed) {
   const int64_t room = std::max({needed, 2 * capacity(), reserve_, int64_t{32}});
   const auto widen = [&](Tensor& old) {
-    Tensor bigger = pellucid::empty({like.size(0), like.size(1), room, like.size(3)}, like.dtype());
+    Tensor bigger = pellucid::empty({sizes[0], sizes[1], room, sizes[3]}, dtype);
     if (length_ > 0) bigger.narrow(2, 0, length_).copy_(old.narrow(2, 0, length_));
     old = bigger;
   };
@@ -21,26 +21,27 @@ void KVCache::grow(const Tensor& like, int64_t needed) {
   widen(values_);
 }
 
+std::tuple<Tensor, Tensor> KVCache::make_room(IntArrayRef sizes, DType dtype) {
+  const bool fits = keys_.defined() && sizes[0] == keys_.size(0) && sizes[1] == keys_.size(1) &&
+                    sizes[3] == keys_.size(3) && dtype == keys_.dtype();
+  PELLUCID_CHECK(fits || length_ == 0, ShapeError,
+                 "KVCache: {} {} do not continue the cached {} {}. Clear the cache first.", dtype,
+                 sizes, keys_.dtype(), keys_.sizes());
+  const NoGradGuard off;
+  if (!fits) keys_ = values_ = Tensor();
+  if (length_ + sizes[2] > capacity()) grow(sizes, dtype, length_ + sizes[2]);
+  return {keys_, values_};
+}
+
 std::tuple<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
   PELLUCID_CHECK(k.dim() == 4 && k.sizes() == v.sizes(), ShapeError,
                  "KVCache: keys and values must both be [B, H, L, D], but are {} and {}.",
                  k.sizes(), v.sizes());
-  if (length_ > 0)
-    PELLUCID_CHECK(k.size(0) == keys_.size(0) && k.size(1) == keys_.size(1) &&
-                       k.size(3) == keys_.size(3) && k.dtype() == keys_.dtype(),
-                   ShapeError,
-                   "KVCache: {} {} do not continue the cached {} {}. Clear the cache first.",
-                   k.dtype(), k.sizes(), keys_.dtype(), keys_.sizes());
   const NoGradGuard off;
-  const int64_t total = length_ + k.size(2);
-  const bool other = length_ == 0 && keys_.defined() &&
-                     (k.size(0) != keys_.size(0) || k.size(1) != keys_.size(1) ||
-                      k.size(3) != keys_.size(3) || k.dtype() != keys_.dtype());
-  if (other) keys_ = values_ = Tensor();
-  if (total > capacity()) grow(k, total);
+  make_room(k.sizes(), k.dtype());
   keys_.narrow(2, length_, k.size(2)).copy_(k);
   values_.narrow(2, length_, v.size(2)).copy_(v);
-  length_ = total;
+  advance(k.size(2));
   return {keys_.narrow(2, 0, length_), values_.narrow(2, 0, length_)};
 }
 

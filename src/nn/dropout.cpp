@@ -25,6 +25,7 @@ template <class Derived> std::string DropoutBase<Derived>::extra_repr() const {
 
 template class detail::DropoutBase<DropoutImpl>;
 template class detail::DropoutBase<Dropout2dImpl>;
+template class detail::DropoutBase<Dropout3dImpl>;
 template class detail::DropoutBase<AlphaDropoutImpl>;
 template class detail::DropoutBase<FeatureAlphaDropoutImpl>;
 
@@ -35,6 +36,12 @@ Tensor DropoutImpl::forward(Tensor input) {
 }
 
 Tensor Dropout2dImpl::forward(Tensor input) {
+  const ModuleScope scope(*this);
+  if (options.inplace()) return input.feature_dropout_(options.p(), is_training());
+  return feature_dropout(input, options.p(), is_training());
+}
+
+Tensor Dropout3dImpl::forward(Tensor input) {
   const ModuleScope scope(*this);
   if (options.inplace()) return input.feature_dropout_(options.p(), is_training());
   return feature_dropout(input, options.p(), is_training());

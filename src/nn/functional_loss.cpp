@@ -92,6 +92,21 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& y, const Tensor& var,
                          const GaussianNLLLossFuncOptions& o) {
   return pellucid::gaussian_nll_loss(x, y, var, o.full(), o.eps(), number(o.reduction()));
 }
+namespace {
+std::vector<int64_t> lengths_of(const Tensor& t) {
+  const Tensor flat = t.to(kInt64).reshape({-1}).contiguous();
+  const int64_t* const from = flat.const_data_ptr<int64_t>();
+  return {from, from + flat.numel()};
+}
+}  // namespace
+
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CTCLossFuncOptions& o) {
+  return pellucid::ctc_loss(log_probs, targets, lengths_of(input_lengths),
+                            lengths_of(target_lengths), o.blank(), number(o.reduction()),
+                            o.zero_infinity());
+}
+
 Tensor nll_loss(const Tensor& x, const Tensor& y, const NLLLossFuncOptions& o) {
   return pellucid::nll_loss_nd(x, y, o.weight(), number(o.reduction()), o.ignore_index());
 }

@@ -24,6 +24,14 @@ Tensor max_pool2d(const Tensor& x, const MaxPool2dFuncOptions& o) {
   return pellucid::max_pool2d(x, o.kernel_size(), o.stride(), o.padding(), o.dilation(),
                               o.ceil_mode());
 }
+Tensor avg_pool3d(const Tensor& x, const AvgPool3dFuncOptions& o) {
+  return pellucid::avg_pool3d(x, o.kernel_size(), o.stride(), o.padding(), o.ceil_mode(),
+                              o.count_include_pad(), o.divisor_override());
+}
+Tensor max_pool3d(const Tensor& x, const MaxPool3dFuncOptions& o) {
+  return pellucid::max_pool3d(x, o.kernel_size(), o.stride(), o.padding(), o.dilation(),
+                              o.ceil_mode());
+}
 std::tuple<Tensor, Tensor> max_pool1d_with_indices(const Tensor& x, const MaxPool1dFuncOptions& o) {
   return pellucid::max_pool1d_with_indices(x, o.kernel_size(), o.stride(), o.padding(),
                                            o.dilation(), o.ceil_mode());
@@ -35,9 +43,13 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, const MaxPoo
 
 namespace {
 /// The sizes asked for; an absent one is the input's.
-std::array<int64_t, 2> adaptive_sizes(const Tensor& x,
-                                      const ExpandingArrayWithOptionalElem<2>& size) {
-  return {size[0] ? *size[0] : x.size(-2), size[1] ? *size[1] : x.size(-1)};
+template <size_t D>
+std::array<int64_t, D> adaptive_sizes(const Tensor& x,
+                                      const ExpandingArrayWithOptionalElem<D>& size) {
+  std::array<int64_t, D> out{};
+  for (size_t d = 0; d < D; ++d)
+    out[d] = size[d] ? *size[d] : x.size(static_cast<int64_t>(d) - static_cast<int64_t>(D));
+  return out;
 }
 }  // namespace
 
@@ -46,6 +58,9 @@ Tensor adaptive_avg_pool1d(const Tensor& x, const AdaptiveAvgPool1dFuncOptions& 
 }
 Tensor adaptive_avg_pool2d(const Tensor& x, const AdaptiveAvgPool2dFuncOptions& o) {
   return pellucid::adaptive_avg_pool2d(x, adaptive_sizes(x, o.output_size()));
+}
+Tensor adaptive_avg_pool3d(const Tensor& x, const AdaptiveAvgPool3dFuncOptions& o) {
+  return pellucid::adaptive_avg_pool3d(x, adaptive_sizes(x, o.output_size()));
 }
 std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& x,
                                                             const AdaptiveMaxPool1dFuncOptions& o) {

@@ -86,6 +86,12 @@ Tensor PoissonNLLLossImpl::forward(const Tensor& input, const Tensor& target) {
   return F::poisson_nll_loss(input, target, options);
 }
 
+Tensor CTCLossImpl::forward(const Tensor& log_probs, const Tensor& targets,
+                            const Tensor& input_lengths, const Tensor& target_lengths) {
+  const ModuleScope scope(*this);
+  return F::ctc_loss(log_probs, targets, input_lengths, target_lengths, options);
+}
+
 NLLLossImpl::NLLLossImpl(NLLLossOptions o) : options(std::move(o)) { reset(); }
 void NLLLossImpl::reset() { weight = register_buffer("weight", options.weight()); }
 Tensor NLLLossImpl::forward(const Tensor& input, const Tensor& target) {

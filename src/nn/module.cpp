@@ -250,9 +250,12 @@ std::string name_below(const Module& above, const Module& module) {
 // one that is used in two places is two rows of a report.
 void begin_recorded(const ModuleScope& scope) noexcept {
   const Module& module = scope.module();
+  const uint64_t call = profile::mix(0x30d, reinterpret_cast<uint64_t>(&module),
+                                     reinterpret_cast<uint64_t>(&typeid(module)));
+  if (profile::begin_call(&scope, profile::EventKind::Module, call)) [[likely]]
+    return;
   const uint32_t parent = profile::innermost_module();
-  uint64_t hash = profile::mix(0x30d, reinterpret_cast<uint64_t>(&module));
-  hash = profile::mix(hash, reinterpret_cast<uint64_t>(&typeid(module)), parent);
+  const uint64_t hash = profile::mix(call, parent);
   uint32_t number = profile::find_module(hash);
   if (number == 0) {
     try {
@@ -268,7 +271,7 @@ void begin_recorded(const ModuleScope& scope) noexcept {
                       profile::json_text(module.name()), parameters, bytes));
     } catch (const std::exception&) { return; }
   }
-  profile::begin_scope(&scope, profile::EventKind::Module, number);
+  profile::begin_new_call(&scope, profile::EventKind::Module, call, 0, number);
 }
 }  // namespace
 

@@ -22,7 +22,7 @@ std::string describe_avg(const AvgPool1dOptions& o) {
   return fmt::format("kernel_size={}, stride={}, padding={}", repr::tuple(*o.kernel_size()),
                      repr::tuple(*o.stride()), repr::tuple(*o.padding()));
 }
-std::string describe_avg(const AvgPool2dOptions& o) {
+template <size_t D> std::string describe_avg(const AvgPoolOptions<D>& o) {
   return fmt::format("kernel_size={}, stride={}, padding={}", repr::one_or_tuple(o.kernel_size()),
                      repr::one_or_tuple(o.stride()), repr::one_or_tuple(o.padding()));
 }
@@ -36,11 +36,14 @@ template <size_t D> std::string describe_lp(const LPPoolOptions<D>& o) {
 std::string describe_adaptive(const AdaptiveAvgPool1dOptions& o) {
   return fmt::format("output_size={}", o.output_size()[0]);
 }
-std::string describe_adaptive(const AdaptiveAvgPool2dOptions& o) {
+template <size_t D>
+std::string describe_adaptive(const AdaptivePoolOptions<ExpandingArrayWithOptionalElem<D>>& o) {
   const auto text = [](std::optional<int64_t> v) { return v ? std::to_string(*v) : "None"; };
   const auto& s = o.output_size();
   if (s.from_one()) return "output_size=" + text(s[0]);
-  return fmt::format("output_size=({}, {})", text(s[0]), text(s[1]));
+  std::string sizes = text(s[0]);
+  for (size_t d = 1; d < D; ++d) sizes += ", " + text(s[d]);
+  return fmt::format("output_size=({})", sizes);
 }
 
 }  // namespace
@@ -57,6 +60,12 @@ Tensor AvgPool2dImpl::forward(const Tensor& input) {
 }
 std::string AvgPool2dImpl::extra_repr() const { return describe_avg(options); }
 
+Tensor AvgPool3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::avg_pool3d(input, options);
+}
+std::string AvgPool3dImpl::extra_repr() const { return describe_avg(options); }
+
 Tensor AdaptiveAvgPool1dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
   return F::adaptive_avg_pool1d(input, options);
@@ -68,6 +77,12 @@ Tensor AdaptiveAvgPool2dImpl::forward(const Tensor& input) {
   return F::adaptive_avg_pool2d(input, options);
 }
 std::string AdaptiveAvgPool2dImpl::extra_repr() const { return describe_adaptive(options); }
+
+Tensor AdaptiveAvgPool3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::adaptive_avg_pool3d(input, options);
+}
+std::string AdaptiveAvgPool3dImpl::extra_repr() const { return describe_adaptive(options); }
 
 Tensor LPPool1dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
@@ -100,6 +115,12 @@ std::tuple<Tensor, Tensor> MaxPool2dImpl::forward_with_indices(const Tensor& inp
   return F::max_pool2d_with_indices(input, options);
 }
 std::string MaxPool2dImpl::extra_repr() const { return describe_max(options); }
+
+Tensor MaxPool3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::max_pool3d(input, options);
+}
+std::string MaxPool3dImpl::extra_repr() const { return describe_max(options); }
 
 Tensor AdaptiveMaxPool1dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);

@@ -2,6 +2,7 @@
 // ones are in activation_hard.cpp.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
+#include "ops/gelu.h"
 
 namespace pellucid {
 namespace {
@@ -30,57 +31,20 @@ struct Mish {
   }
 };
 
-struct Gelu {
-  static constexpr double kFlops = 8;
-  static constexpr double kSqrtHalf = 0.70710678118654752440,
-                          kDensity = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-  template <class V> V value(V x) const { return x * cdf(x); }
-  template <class V> V grad(V g, V x) const {
-    return g * (cdf(x) + x * (V(kDensity) * exp(x * x * V(-0.5))));
-  }
-
- private:
-  template <class V> static V cdf(V x) {
-    if constexpr (requires { typename V::Scalar; })
-      return normal_cdf(x);
-    else
-      return V(0.5) * (V(1) + erf(x * V(kSqrtHalf)));
-  }
-};
-struct GeluTanh {
-  static constexpr double kFlops = 10;
-  static constexpr double kScale = 0.79788456080286535588, kCube = 0.044715;  // sqrt(2 / pi)
-  template <class V> V value(V x) const {
-    return V(0.5) * x * (V(1) + tanh(V(kScale) * (x + V(kCube) * x * x * x)));
-  }
-  template <class V> V grad(V g, V x) const {
-    const V x2 = x * x, t = tanh(V(kScale) * (x + V(kCube) * x2 * x));
-    const V slope = V(0.5) * x * (V(1) - t * t) * (V(kScale) * (V(1) + V(3 * kCube) * x2));
-    return g * (V(0.5) * (V(1) + t) + slope);
-  }
-};
-
-bool is_tanh(const AttrReader& a) {
-  const std::string_view text = a.text(0);
-  PELLUCID_CHECK(text == "none" || text == "tanh", ValueError,
-                 "gelu: approximate must be 'none' or 'tanh', found '{}'.", text);
-  return text == "tanh";
-}
-
 void infer_gelu(Call& c) {
-  is_tanh(c);
+  gelu_is_tanh(c.name(), c.text(0));
   infer_pointwise<Result::Float, Accept::Floating>(c);
 }
 
 void run_gelu(Call& c) {
-  if (is_tanh(c))
+  if (gelu_is_tanh(c.name(), c.text(0)))
     run_formula<GeluTanh, 1, kernels::FloatTypes, Result::Float>(c);
   else
     run_formula<Gelu, 1, kernels::FloatTypes, Result::Float>(c);
 }
 
 void run_gelu_backward(Call& c) {
-  if (is_tanh(c))
+  if (gelu_is_tanh(c.name(), c.text(0)))
     run_grad<GeluTanh>(c);
   else
     run_grad<Gelu>(c);
@@ -176,19 +140,19 @@ extern const OpDef sigmoid_backward_op, silu_backward_op, mish_backward_op, gelu
     softplus_backward_op, logsigmoid_backward_op, elu_backward_op, softsign_backward_op,
     tanhshrink_backward_op;
 
-extern constinit const OpDef sigmoid_op = unary<Sigmoid, sigmoid_backward_op>(
-    "sigmoid[_](Tensor self) -> Tensor", "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13});
+extern constinit const OpDef sigmoid_op = activation(unary<Sigmoid, sigmoid_backward_op>(
+    "sigmoid[_](Tensor self) -> Tensor", "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13}));
 extern constinit const OpDef sigmoid_backward_op =
     unary_backward<Sigmoid>("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
                             "grad_output * output * (1 - output)", backward_samples);
-extern constinit const OpDef silu_op = unary<Silu, silu_backward_op, Accept::Floating>(
-    "silu[_](Tensor self) -> Tensor", "self * sigmoid(self)", floating_samples);
+extern constinit const OpDef silu_op = activation(unary<Silu, silu_backward_op, Accept::Floating>(
+    "silu[_](Tensor self) -> Tensor", "self * sigmoid(self)", floating_samples));
 extern constinit const OpDef silu_backward_op =
     unary_backward<Silu>("silu_backward(Tensor grad_output, Tensor self) -> Tensor",
                          "grad_output * silu'(self)", backward_samples);
-extern constinit const OpDef mish_op = unary<Mish, mish_backward_op, Accept::Floating>(
+extern constinit const OpDef mish_op = activation(unary<Mish, mish_backward_op, Accept::Floating>(
     "mish[_](Tensor self) -> Tensor", "self * tanh(softplus(self))", floating_samples,
-    {"Mish", 18});
+    {"Mish", 18}));
 extern constinit const OpDef mish_backward_op =
     unary_backward<Mish>("mish_backward(Tensor grad_output, Tensor self) -> Tensor",
                          "grad_output * mish'(self)", backward_samples);
@@ -205,6 +169,7 @@ extern constinit const OpDef gelu_op = {
     .onnx = {"Gelu", 20},
     .samples = gelu_samples,
     .any_layout = true,
+    .activation = true,
 };
 extern constinit const OpDef gelu_backward_op = {
     .schema = "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
@@ -214,7 +179,11 @@ extern constinit const OpDef gelu_backward_op = {
     .cost = formula_cost<GeluTanh>,
     .kernel = run_gelu_backward,
     .saved = Saved::Inputs,
-    .vjp = [](const Vjp& v) { return is_tanh(v) ? grad_vjp<GeluTanh>(v) : grad_vjp<Gelu>(v); },
+    .vjp =
+        [](const Vjp& v) {
+          return gelu_is_tanh("gelu_backward", v.text(0)) ? grad_vjp<GeluTanh>(v)
+                                                          : grad_vjp<Gelu>(v);
+        },
     .samples =
         [](Samples& s) {
           backward_samples(s);
@@ -223,14 +192,15 @@ extern constinit const OpDef gelu_backward_op = {
     .any_layout = true,
 };
 
-extern constinit const OpDef softplus_op = unary<Softplus, softplus_backward_op, Accept::Floating>(
-    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
-    "log(1 + exp(beta * self)) / beta; self where beta * self > threshold",
-    [](Samples& s) {
-      floating_samples(s);
-      s.add({sample_randn({3, 4}, 0.1), 2.0, 1.0});
-    },
-    {"Softplus", 1});
+extern constinit const OpDef softplus_op =
+    activation(unary<Softplus, softplus_backward_op, Accept::Floating>(
+        "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+        "log(1 + exp(beta * self)) / beta; self where beta * self > threshold",
+        [](Samples& s) {
+          floating_samples(s);
+          s.add({sample_randn({3, 4}, 0.1), 2.0, 1.0});
+        },
+        {"Softplus", 1}));
 extern constinit const OpDef softplus_backward_op = unary_backward<Softplus>(
     "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
     "grad_output * sigmoid(beta * self)", [](Samples& s) {
@@ -242,15 +212,15 @@ extern constinit const OpDef softplus_backward_op = unary_backward<Softplus>(
     });
 
 extern constinit const OpDef log_sigmoid_op =
-    unary<LogSigmoid, logsigmoid_backward_op, Accept::Floating>(
-        "log_sigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples);
+    activation(unary<LogSigmoid, logsigmoid_backward_op, Accept::Floating>(
+        "log_sigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples));
 extern constinit const OpDef logsigmoid_op =
     alias<log_sigmoid_op>("logsigmoid(Tensor self) -> Tensor", "log_sigmoid", unary_samples);
 extern constinit const OpDef logsigmoid_backward_op =
     unary_backward<LogSigmoid>("logsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
                                "grad_output * sigmoid(-self)", backward_samples);
 
-extern constinit const OpDef elu_op = unary_float<Elu, Accept::Floating>(
+extern constinit const OpDef elu_op = activation(unary_float<Elu, Accept::Floating>(
     "elu[_](Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
     "scale * self above 0, scale * alpha * (exp(input_scale * self) - 1) below", Saved::Inputs,
     elu_vjp,
@@ -258,7 +228,7 @@ extern constinit const OpDef elu_op = unary_float<Elu, Accept::Floating>(
       floating_samples(s);
       s.add({sample_randn({3, 4}, 0.1), 1.5, 0.8, 0.5});
     },
-    {"Elu", 6});
+    {"Elu", 6}));
 extern constinit const OpDef elu_backward_op = {
     .schema =
         "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool "
@@ -305,13 +275,13 @@ extern constinit const OpDef celu_op = {
         },
 };
 
-extern constinit const OpDef softsign_op = unary<Softsign, softsign_backward_op>(
-    "softsign(Tensor self) -> Tensor", "self / (1 + abs(self))", unary_samples, {"Softsign", 1});
+extern constinit const OpDef softsign_op = activation(unary<Softsign, softsign_backward_op>(
+    "softsign(Tensor self) -> Tensor", "self / (1 + abs(self))", unary_samples, {"Softsign", 1}));
 extern constinit const OpDef softsign_backward_op =
     unary_backward<Softsign>("softsign_backward(Tensor grad_output, Tensor self) -> Tensor",
                              "grad_output / (1 + abs(self))^2", backward_samples);
-extern constinit const OpDef tanhshrink_op = unary<Tanhshrink, tanhshrink_backward_op>(
-    "tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples);
+extern constinit const OpDef tanhshrink_op = activation(unary<Tanhshrink, tanhshrink_backward_op>(
+    "tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples));
 extern constinit const OpDef tanhshrink_backward_op =
     unary_backward<Tanhshrink>("tanhshrink_backward(Tensor grad_output, Tensor self) -> Tensor",
                                "grad_output * tanh(self)^2", backward_samples);

@@ -151,12 +151,12 @@ void kink_backward_samples(Samples& s, std::initializer_list<Value> attributes) 
 extern const OpDef hardtanh_backward_op, hardsigmoid_backward_op, hardswish_backward_op,
     hardshrink_backward_op, softshrink_backward_op;
 
-extern constinit const OpDef relu_op = unary_same<Relu, Accept::NoBool>(
+extern constinit const OpDef relu_op = activation(unary_same<Relu, Accept::NoBool>(
     "relu[_](Tensor self) -> Tensor", "max(0, self)", Saved::Output,
     [](const Vjp& v) -> Tensors {
       return {threshold_backward(tape::last_use(v.grad), v.out(), 0)};
     },
-    integer_samples, {"Relu", 14});
+    integer_samples, {"Relu", 14}));
 extern constinit const OpDef relu6_op = {
     .schema = "relu6[_](Tensor self) -> Tensor",
     .doc = "min(max(0, self), 6)",
@@ -164,7 +164,7 @@ extern constinit const OpDef relu6_op = {
     .compose = [](const Call& c) -> Tensors { return {hardtanh(c.in(0), 0, 6)}; },
     .samples = kink_samples,
 };
-extern constinit const OpDef threshold_op = unary_same<Threshold, Accept::NoBool>(
+extern constinit const OpDef threshold_op = activation(unary_same<Threshold, Accept::NoBool>(
     "threshold[_](Tensor self, Scalar threshold, Scalar value) -> Tensor",
     "self above the threshold, value elsewhere", Saved::Inputs,
     [](const Vjp& v) -> Tensors {
@@ -174,13 +174,13 @@ extern constinit const OpDef threshold_op = unary_same<Threshold, Accept::NoBool
       s.add({sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4), 0.5, -2.0});
       s.add_no_grad({sample_ints({5}, -9, 9), 1, 7});
       s.large([] { return std::vector<Value>{randn({4096, 1024}), 0.5, 0.0}; });
-    });
+    }));
 extern constinit const OpDef threshold_backward_op = unary_backward<Threshold>(
     "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
     "grad_output where self > threshold, 0 elsewhere",
     [](Samples& s) { kink_backward_samples(s, {0.0}); });
 
-extern constinit const OpDef leaky_relu_op = unary_float<LeakyRelu, Accept::Floating>(
+extern constinit const OpDef leaky_relu_op = activation(unary_float<LeakyRelu, Accept::Floating>(
     "leaky_relu[_](Tensor self, Scalar negative_slope=0.01) -> Tensor",
     "self above 0, negative_slope * self below", Saved::Inputs,
     [](const Vjp& v) -> Tensors {
@@ -190,7 +190,7 @@ extern constinit const OpDef leaky_relu_op = unary_float<LeakyRelu, Accept::Floa
       floating_samples(s);
       s.add({sample_randn({3, 4}, 0.1), 0.2});
     },
-    {"LeakyRelu", 16});
+    {"LeakyRelu", 16}));
 extern constinit const OpDef leaky_relu_backward_op = unary_backward<LeakyRelu>(
     "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool "
     "self_is_result) -> Tensor",
@@ -200,13 +200,13 @@ extern constinit const OpDef leaky_relu_backward_op = unary_backward<LeakyRelu>(
       kink_backward_samples(s, {0.2, false});
     });
 
-extern constinit const OpDef hardtanh_op = unary_same<Hardtanh, Accept::NoBool>(
+extern constinit const OpDef hardtanh_op = activation(unary_same<Hardtanh, Accept::NoBool>(
     "hardtanh[_](Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
     "min(max(self, min_val), max_val)", Saved::Inputs, unary_vjp<Hardtanh, hardtanh_backward_op>,
     [](Samples& s) {
       integer_samples(s);
       s.add({sample_ints({3, 4}, -4, 4) + sample_uniform({3, 4}, 0.1, 0.4), -2, 2.5});
-    });
+    }));
 extern constinit const OpDef hardtanh_backward_op = unary_backward<Hardtanh>(
     "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
     "grad_output inside the bounds, 0 elsewhere", [](Samples& s) {
@@ -214,23 +214,23 @@ extern constinit const OpDef hardtanh_backward_op = unary_backward<Hardtanh>(
     });
 
 extern constinit const OpDef hardsigmoid_op =
-    unary<Hardsigmoid, hardsigmoid_backward_op, Accept::Floating>(
+    activation(unary<Hardsigmoid, hardsigmoid_backward_op, Accept::Floating>(
         "hardsigmoid[_](Tensor self) -> Tensor", "min(max(self + 3, 0), 6) / 6", floating_samples,
-        {"HardSigmoid", 6});
+        {"HardSigmoid", 6}));
 extern constinit const OpDef hardsigmoid_backward_op = unary_backward<Hardsigmoid>(
     "hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
     "grad_output / 6 where -3 < self < 3", [](Samples& s) { kink_backward_samples(s, {}); });
 extern constinit const OpDef hardswish_op =
-    unary<Hardswish, hardswish_backward_op, Accept::Floating>("hardswish[_](Tensor self) -> Tensor",
-                                                              "self * min(max(self + 3, 0), 6) / 6",
-                                                              floating_samples, {"HardSwish", 14});
+    activation(unary<Hardswish, hardswish_backward_op, Accept::Floating>(
+        "hardswish[_](Tensor self) -> Tensor", "self * min(max(self + 3, 0), 6) / 6",
+        floating_samples, {"HardSwish", 14}));
 extern constinit const OpDef hardswish_backward_op = unary_backward<Hardswish>(
     "hardswish_backward(Tensor grad_output, Tensor self) -> Tensor",
     "grad_output * hardswish'(self)", [](Samples& s) { kink_backward_samples(s, {}); });
 extern constinit const OpDef hardshrink_op =
-    unary<Hardshrink, hardshrink_backward_op, Accept::Floating>(
+    activation(unary<Hardshrink, hardshrink_backward_op, Accept::Floating>(
         "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-        "0 where abs(self) <= lambd, self elsewhere", floating_samples);
+        "0 where abs(self) <= lambd, self elsewhere", floating_samples));
 extern constinit const OpDef hardshrink_backward_op = unary_backward<Hardshrink>(
     "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
     "0 where abs(self) <= lambd, grad_out elsewhere",
@@ -252,6 +252,7 @@ extern constinit const OpDef softshrink_op = {
           s.error({sample_randn({2}), -1.0}, "lambd must not be negative");
         },
     .any_layout = true,
+    .activation = true,
 };
 extern constinit const OpDef softshrink_backward_op = unary_backward<Softshrink>(
     "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
@@ -259,13 +260,13 @@ extern constinit const OpDef softshrink_backward_op = unary_backward<Softshrink>
     [](Samples& s) { kink_backward_samples(s, {0.5}); });
 
 extern constinit const OpDef prelu_kernel_op =
-    binary<Prelu, kernels::FloatTypes, Result::Float, Accept::Floating>(
+    activation(binary<Prelu, kernels::FloatTypes, Result::Float, Accept::Floating>(
         "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
         "self above 0, weight * self below, with weight broadcast to self", Saved::Inputs,
         prelu_vjp, [](Samples& s) {
           s.add({sample_randn({3, 4}, 0.1), sample_randn({1, 4})});
           s.large([] { return std::vector<Value>{randn({4096, 1024}), rand({1, 1024})}; });
-        });
+        }));
 extern constinit const OpDef prelu_op = {
     .schema = "prelu(Tensor self, Tensor weight) -> Tensor",
     .doc = "self above 0, weight * self below; one weight, or one for each channel",

@@ -154,16 +154,26 @@ void run_attention(Call& c) {
   if (!out.is_same(c.out())) copy_values(out, c.out());
 }
 
-double score_count(const kernels::AttentionShape& s, bool causal) {
-  return (causal ? 0.5 : 1.0) * static_cast<double>(s.B * s.H) * static_cast<double>(s.T) *
-         static_cast<double>(s.S);
+// Of each pair of positions that the kernel looks at (half of them with a causal mask): the
+// multiply-adds of its products, and what softmax and its gradient do.
+Cost cost_of_pairs(const Call& c, const kernels::AttentionShape& s, int64_t products,
+                   double softmax) {
+  const double pairs =
+      static_cast<double>(s.B * s.H) * static_cast<double>(s.T) * static_cast<double>(s.S);
+  const double seen = c.flag(1) ? pairs / 2 : pairs, flops = 2.0 * static_cast<double>(products);
+  return {seen * (flops + softmax), moved_bytes(c), seen * softmax, (pairs - seen) * flops};
 }
 
 Cost attention_cost(const Call& c) {
   const kernels::AttentionShape s = shape_of(c.in(0).sizes(), c.in(1).sizes(), c.in(2).sizes());
   constexpr double kSoftmax = 5;  // scale, mask, maximum, exponential, sum
-  return {score_count(s, c.flag(1)) * (2.0 * static_cast<double>(s.D + s.Dv) + kSoftmax),
-          moved_bytes(c)};
+  return cost_of_pairs(c, s, s.D + s.Dv, kSoftmax);
+}
+
+int64_t scratch_of_attention(const Call& c) {
+  const kernels::AttentionShape s = shape_of(c.in(0).sizes(), c.in(1).sizes(), c.in(2).sizes());
+  return c.in(0).dtype() == kFloat64 ? kernels::attention_scratch<double>(s)
+                                     : kernels::attention_scratch<float>(s);
 }
 
 // The formula of attention for 4-D q, k, v, with the dropout that (seed, offset) draws.
@@ -280,8 +290,14 @@ Tensors attention_backward_vjp(const Vjp& v) {
 Cost attention_backward_cost(const Call& c) {
   const kernels::AttentionShape s = shape_of(c.in(1).sizes(), c.in(2).sizes(), c.in(3).sizes());
   constexpr double kSoftmax = 8;  // the weights again, and their gradient
-  return {score_count(s, c.flag(1)) * (2.0 * static_cast<double>(3 * s.D + 2 * s.Dv) + kSoftmax),
-          moved_bytes(c)};
+  return cost_of_pairs(c, s, 3 * s.D + 2 * s.Dv, kSoftmax);
+}
+
+int64_t scratch_of_attention_backward(const Call& c) {
+  const kernels::AttentionShape s = shape_of(c.in(1).sizes(), c.in(2).sizes(), c.in(3).sizes());
+  const bool dropout = c.number(0) > 0;
+  return c.in(0).dtype() == kFloat64 ? kernels::attention_backward_scratch<double>(s, dropout)
+                                     : kernels::attention_backward_scratch<float>(s, dropout);
 }
 
 void run_attention_dropout(Call& c) {
@@ -416,6 +432,7 @@ extern constinit const OpDef flash_attention_op = {
     .kind = OpKind::Contraction,
     .infer = infer_attention,
     .cost = attention_cost,
+    .scratch = scratch_of_attention,
     .kernel = run_attention,
     .saved = Saved{0b1111, 0b11, 0},
     .vjp = attention_vjp,
@@ -470,6 +487,7 @@ extern constinit const OpDef flash_attention_backward_op = {
     .kind = OpKind::Contraction,
     .infer = infer_attention_backward,
     .cost = attention_backward_cost,
+    .scratch = scratch_of_attention_backward,
     .kernel = run_attention_backward,
     .saved = Saved{0b1001111, 0, 0},
     .vjp = attention_backward_vjp,

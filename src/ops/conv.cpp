@@ -221,7 +221,24 @@ Cost convolution_cost(const Call& c) {
   const double bias = c.has_in(2) ? static_cast<double>(c.out().numel()) : 0;
   return {
       contraction_flops(geometry(c, Params(c, 0), c.in(0).sizes(), c.in(1).sizes()).shape) + bias,
-      moved_bytes(c)};
+      moved_bytes(c), bias};
+}
+
+// What kernels take for themselves, and the copies that they read and write.
+template <class F> int64_t with_copies(const Call& c, bool second_is_image, F&& scratch) {
+  const int64_t copies =
+      copy_bytes(c.in(0), true) + copy_bytes(c.in(1), second_is_image) + wide_bytes(c.out());
+  return copies + (c.out().dtype() == kFloat64 ? scratch(double{}) : scratch(float{}));
+}
+
+int64_t convolution_scratch(const Call& c) {
+  const Params p(c, 0);
+  const kernels::ConvShape s = geometry(c, p, c.in(0).sizes(), c.in(1).sizes()).shape;
+  return with_copies(c, false, [&](auto v) {
+    using T = decltype(v);
+    return p.transposed ? kernels::conv_backward_data_scratch<T>(s)
+                        : kernels::conv_forward_scratch<T>(s, c.has_in(2));
+  });
 }
 
 // The sum over all but the channels.
@@ -279,6 +296,15 @@ void run_backward_input(Call& c) {
   });
 }
 
+int64_t backward_input_scratch(const Call& c) {
+  const kernels::ConvShape s = input_geometry(c).shape;
+  return with_copies(c, false, [&](auto v) {
+    using T = decltype(v);
+    return Params(c, 1).transposed ? kernels::conv_forward_scratch<T>(s, false)
+                                   : kernels::conv_backward_data_scratch<T>(s);
+  });
+}
+
 Tensors backward_input_vjp(const Vjp& v) {
   const Params p(v, 1);
   Tensors out(2);
@@ -327,6 +353,14 @@ void run_backward_weight(Call& c) {
   if (!bias.defined()) return;
   if (transposed) bias = channel_sums(g);
   if (!bias.is_same(c.out(1))) copy_values(bias, c.out(1));
+}
+
+int64_t backward_weight_scratch(const Call& c) {
+  const kernels::ConvShape s = weight_geometry(c).shape;
+  return with_copies(c, true, [&](auto v) {
+    return kernels::conv_backward_weights_scratch<decltype(v)>(
+        s, c.flag(7) && !Params(c, 1).transposed);
+  });
 }
 
 Tensors backward_weight_vjp(const Vjp& v) {
@@ -383,6 +417,7 @@ extern constinit const OpDef convolution_op = {
     .kind = OpKind::Contraction,
     .infer = infer_convolution,
     .cost = convolution_cost,
+    .scratch = convolution_scratch,
     .kernel = run_convolution,
     .saved = kOperands,
     .vjp = convolution_vjp,
@@ -444,6 +479,7 @@ extern constinit const OpDef convolution_backward_input_op = {
         [](const Call& c) {
           return Cost{contraction_flops(input_geometry(c).shape), moved_bytes(c)};
         },
+    .scratch = backward_input_scratch,
     .kernel = run_backward_input,
     .saved = kOperands,
     .vjp = backward_input_vjp,
@@ -482,10 +518,10 @@ extern constinit const OpDef convolution_backward_weight_op = {
     .infer = infer_backward_weight,
     .cost =
         [](const Call& c) {
-          return Cost{contraction_flops(weight_geometry(c).shape) +
-                          (c.flag(7) ? static_cast<double>(c.in(0).numel()) : 0),
-                      moved_bytes(c)};
+          const double bias = c.flag(7) ? static_cast<double>(c.in(0).numel()) : 0;
+          return Cost{contraction_flops(weight_geometry(c).shape) + bias, moved_bytes(c), bias};
         },
+    .scratch = backward_weight_scratch,
     .kernel = run_backward_weight,
     .saved = kOperands,
     .vjp = backward_weight_vjp,

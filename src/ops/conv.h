@@ -40,6 +40,18 @@ inline Tensor widened(const Tensor& t) {
   return t.dtype() == kFloat16 || t.dtype() == kBFloat16 ? t.to(kFloat32) : t;
 }
 
+/// Bytes of a 16-bit float tensor as float32, 0 of any other.
+inline int64_t wide_bytes(const Tensor& t) {
+  return t.dtype() == kFloat16 || t.dtype() == kBFloat16 ? 4 * t.numel() : 0;
+}
+/// Bytes of the copies that a kernel makes of an input to have it wide and in its layout.
+inline int64_t copy_bytes(const Tensor& t, bool channels_last) {
+  if (!t.defined()) return 0;
+  const bool ordered = channels_last ? in_channels_last_order(t) : t.impl().is_contiguous();
+  const int64_t wide = wide_bytes(t), own = static_cast<int64_t>(t.nbytes());
+  return wide + (ordered ? 0 : wide > 0 ? wide : own);
+}
+
 /// The list with one int for each of n spatial dimensions; a single int stands for all.
 inline Dims per_dim(std::string_view op, std::string_view argument, IntArrayRef values, size_t n) {
   // Sizes derived from these must not overflow.

@@ -258,6 +258,12 @@ constexpr OpDef predicate(std::string_view schema, std::string_view doc, void (*
           .any_layout = true};
 }
 
+/// The record as one that networks use between their layers.
+constexpr OpDef activation(OpDef op) {
+  op.activation = true;
+  return op;
+}
+
 /// Another name of an op.
 template <const OpDef& Target>
 constexpr OpDef alias(std::string_view schema, std::string_view doc, void (*samples)(Samples&)) {

@@ -24,6 +24,11 @@ struct Polygamma {
   }
 };
 
+struct GammaSlope {
+  static constexpr double kFlops = 200;
+  template <class V> V value(V a, V x) const { return V(kernels::gamma_sample_slope(a.v, x.v)); }
+};
+
 void infer_polygamma(Call& c) {
   PELLUCID_CHECK(c.integer(0) >= 0 && c.integer(0) <= 100, ValueError,
                  "polygamma: n must be from 0 to 100, found {}.", c.integer(0));
@@ -62,5 +67,24 @@ extern constinit const OpDef polygamma_op = {
         },
     .any_layout = true,
 };
+
+extern constinit const OpDef standard_gamma_grad_op =
+    binary<GammaSlope, kernels::FloatTypes, Result::Float, Accept::Floating>(
+        "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
+        "How samples of the gamma distribution move with their concentrations `self`.", Saved::None,
+        [](const Vjp&) -> Tensors {
+          PELLUCID_CHECK(false, AutogradError,
+                         "_standard_gamma_grad: samples of the gamma distribution have no second "
+                         "derivative here.");
+          return {};
+        },
+        [](Samples& s) {
+          constexpr double kApproximate = 1e-3;  // PyTorch's own error
+          s.add_no_grad({sample_uniform({3, 4}, 0.2, 5.0), sample_uniform({3, 4}, 0.1, 6.0)})
+              .tolerance = kApproximate;
+          s.add_no_grad({sample_uniform({3, 1}, 0.5, 8.0), sample_uniform({4}, 0.5, 8.0)})
+              .tolerance = kApproximate;
+          s.error({sample_ints({2}, 1, 3), sample_ints({2}, 1, 3)}, "takes floating tensors");
+        });
 
 }  // namespace pellucid

@@ -308,16 +308,29 @@ void run_linear(Call& c) {
   });
 }
 
+// All leading dimensions as one; a matrix is that already.
+Tensor as_matrix(const Tensor& t, int64_t rows, int64_t columns) {
+  return t.dim() == 2 && t.size(1) == columns ? t : t.reshape({rows, columns});
+}
+
+int64_t linear_scratch(const Call& c) {
+  const Tensor &x = c.in(0), &w = c.in(1);
+  const int64_t n = w.dim() == 2 ? w.sizes()[0] : 1;
+  if (c.out().numel() == 0) return 0;
+  const int64_t copy = folds(x) ? 0 : static_cast<int64_t>(x.nbytes());
+  return copy + rows_scratch(x, w, c.out().numel() / n);
+}
+
 Tensors linear_vjp(const Vjp& v) {
   Tensors out(3);
   const bool matrix = v.in_sizes(1).size() == 2;
   if (v.needs(0)) out[0] = matrix ? matmul(v.grad, v.in(1)) : v.grad.unsqueeze(-1).mul(v.in(1));
   if (v.needs(1)) {
-    const Tensor rows = v.in(0).reshape({-1, std::max<int64_t>(v.in_sizes(1).back(), 1)});
+    const Tensor rows = as_matrix(v.in(0), -1, std::max<int64_t>(v.in_sizes(1).back(), 1));
     if (v.in(0).numel() == 0)
       out[1] = zeros(v.in_sizes(1), v.in_dtype(1));
     else if (matrix)
-      out[1] = v.grad.reshape({rows.size(0), v.in_sizes(1)[0]}).t().mm(rows);
+      out[1] = as_matrix(v.grad, rows.size(0), v.in_sizes(1)[0]).t().mm(rows);
     else
       out[1] = rows.t().mv(v.grad.reshape({-1}));
   }
@@ -333,6 +346,7 @@ extern constinit const OpDef mm_op = {
     .kind = OpKind::Contraction,
     .infer = infer_mm,
     .cost = product_cost,
+    .scratch = product_scratch,
     .kernel = run_mm,
     .saved = Saved::Crossed,
     .vjp = [](const Vjp& v) -> Tensors {
@@ -361,6 +375,7 @@ extern constinit const OpDef bmm_op = {
     .kind = OpKind::Contraction,
     .infer = infer_bmm,
     .cost = product_cost,
+    .scratch = product_scratch,
     .kernel = run_product,
     .saved = Saved::Crossed,
     .vjp = [](const Vjp& v) -> Tensors {
@@ -390,6 +405,7 @@ extern constinit const OpDef batched_matmul_op = {
     .kind = OpKind::Contraction,
     .infer = infer_batched_matmul,
     .cost = product_cost,
+    .scratch = product_scratch,
     .kernel = run_product,
     .saved = Saved::Crossed,
     .vjp = product_vjp,
@@ -508,9 +524,10 @@ extern constinit const OpDef linear_op = {
     .infer = infer_linear,
     .cost =
         [](const Call& c) {
-          return Cost{product_flops(c) + (c.has_in(2) ? static_cast<double>(c.out().numel()) : 0),
-                      moved_bytes(c)};
+          const double bias = c.has_in(2) ? static_cast<double>(c.out().numel()) : 0;
+          return Cost{product_flops(c) + bias, moved_bytes(c), bias};
         },
+    .scratch = linear_scratch,
     .kernel = run_linear,
     .saved = Saved{0b011, 0, 0b011},
     .vjp = linear_vjp,

@@ -26,4 +26,12 @@ inline Tensor scaled(const Tensor& t, const Scalar& factor) {
 template <class T>
 void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta);
 
+// What these kernels take for themselves, in bytes.
+/// Of `count` products of the last two dimensions.
+int64_t matrices_scratch(const Tensor& a, const Tensor& b, int64_t count);
+/// Of a record whose inputs 0 and 1 are multiplied.
+int64_t product_scratch(const Call& c);
+/// Of `count` rows with a weight [out, in] or [in].
+int64_t rows_scratch(const Tensor& rows, const Tensor& weight, int64_t count);
+
 }  // namespace pellucid

@@ -73,7 +73,7 @@ double sum_flops(const Call& c) {
 Cost matrix_cost(const Call& c) {
   return {2.0 * static_cast<double>(c.out().numel()) * static_cast<double>(c.in(1).sizes().back()) +
               sum_flops(c),
-          moved_bytes(c)};
+          moved_bytes(c), sum_flops(c)};
 }
 
 void infer_addmm(Call& c) {
@@ -265,7 +265,8 @@ extern constinit const OpDef addr_op = {
     .infer = infer_addr,
     .cost =
         [](const Call& c) {
-          return Cost{2.0 * static_cast<double>(c.out().numel()) + sum_flops(c), moved_bytes(c)};
+          return Cost{2.0 * static_cast<double>(c.out().numel()) + sum_flops(c), moved_bytes(c),
+                      sum_flops(c)};
         },
     .kernel = run_addr,
     .saved = kOperands,
@@ -327,7 +328,7 @@ extern constinit const OpDef addbmm_op = {
           return Cost{2.0 * static_cast<double>(c.out().numel()) *
                               static_cast<double>(c.in(1).size(0) * c.in(1).size(2)) +
                           sum_flops(c),
-                      moved_bytes(c)};
+                      moved_bytes(c), sum_flops(c)};
         },
     .kernel = run_addbmm,
     .saved = kOperands,

@@ -70,6 +70,14 @@ inline Tensor in_layout(const Tensor& t, kernels::PoolLayout layout) {
   return in_channels_last_order(wide) ? wide : _channels_last(wide);
 }
 
+/// What a pool's kernel takes for itself: its tensors in the layout of the result.
+inline int64_t pool_scratch(const Call& c) {
+  const bool channels_last = !c.out().impl().is_contiguous() && in_channels_last_order(c.out());
+  int64_t bytes = wide_bytes(c.out());
+  for (size_t i = 0; i < c.input_count(); ++i) bytes += copy_bytes(c.in(i), channels_last);
+  return bytes;
+}
+
 /// Calls kernel(T{}, out) with T float or double; a 16-bit result is converted from float.
 template <class F> void run_pool(const Tensor& out, F&& kernel) {
   if (out.dtype() == kFloat64) return kernel(double{}, out);

@@ -598,6 +598,9 @@ extern constinit const OpDef sum_to_size_op = {
       for (size_t i = 0; i < self.sizes().size(); ++i)
         if (i < lead || (to[i - lead] == 1 && self.sizes()[i] != 1))
           dims.push_back(static_cast<int64_t>(i));
+      // A sum over leading dimensions alone has the sizes that are wanted.
+      if (!dims.empty() && static_cast<size_t>(dims.back()) < lead)
+        return {self.sum(dims.ref(), false)};
       const Tensor summed = dims.empty() ? self : self.sum(dims.ref(), true);
       return {lead ? summed.reshape(to) : summed};
     },

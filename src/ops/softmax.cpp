@@ -122,7 +122,8 @@ extern constinit const OpDef softmax_op = {
       return {softmax_backward(v.grad, v.out(), v.integer(0))};
     },
     .onnx = {"Softmax", 13},
-    .samples = samples_of_softmax};
+    .samples = samples_of_softmax,
+    .activation = true};
 
 extern constinit const OpDef softmax_backward_op = {
     .schema = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
@@ -147,7 +148,8 @@ extern constinit const OpDef log_softmax_op = {
       return {log_softmax_backward(v.grad, v.out(), v.integer(0))};
     },
     .onnx = {"LogSoftmax", 13},
-    .samples = samples_of_softmax};
+    .samples = samples_of_softmax,
+    .activation = true};
 
 extern constinit const OpDef log_softmax_backward_op = {
     .schema = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",

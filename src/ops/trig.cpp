@@ -143,8 +143,8 @@ extern constinit const OpDef cosh_op = unary<Cosh, cosh_backward_op>(
 extern constinit const OpDef cosh_backward_op =
     unary_backward<Cosh>("cosh_backward(Tensor grad_output, Tensor self) -> Tensor",
                          "grad_output * sinh(self)", backward_samples);
-extern constinit const OpDef tanh_op = unary<Tanh, tanh_backward_op>(
-    "tanh[_](Tensor self) -> Tensor", "the hyperbolic tangent", unary_samples, {"Tanh", 13});
+extern constinit const OpDef tanh_op = activation(unary<Tanh, tanh_backward_op>(
+    "tanh[_](Tensor self) -> Tensor", "the hyperbolic tangent", unary_samples, {"Tanh", 13}));
 extern constinit const OpDef tanh_backward_op =
     unary_backward<Tanh>("tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
                          "grad_output * (1 - output^2)", backward_samples);

@@ -141,7 +141,7 @@ Averages::Averages(const Profile& p, GroupBy by) {
     if (p.signatures[at(e.signature)].kind != EventKind::Op) continue;
     Average& a = rows[at(group.key[at(s.event)])];
     const bool fault = s.kind == Stall::Kind::PageFault;
-    ++(fault ? a.faults : a.switches);
+    (fault ? a.faults : a.switches) += s.count;
     if (s.thread == e.thread)  // the time of others runs beside that of the op
       (fault ? a.fault_time : a.off_core_time) += static_cast<double>(s.duration);
   }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -32,7 +33,8 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kUnit = 1024;  // sizes are multiples of it, so that loops have no rest
+constexpr int64_t kBusySeconds = 300;  // how long figures from a busy machine are kept
+constexpr int64_t kUnit = 1024;        // sizes are multiples of it, so that loops have no rest
 
 double seconds_of(const std::function<void()>& work) {
   const auto begun = Clock::now();
@@ -229,10 +231,30 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
 }
 
 std::string ceilings_file() {
+  const std::string name = fmt::format("/pellucid/ceilings-{}.json", get_num_threads());
   if (const auto folder = env_string("XDG_CACHE_HOME"); folder && folder->starts_with('/'))
-    return *folder + "/pellucid/ceilings.json";
-  if (const auto home = env_string("HOME")) return *home + "/.cache/pellucid/ceilings.json";
+    return *folder + name;
+  if (const auto home = env_string("HOME")) return *home + "/.cache" + name;
   return "";
+}
+
+bool is_stale(const MachineCeilings& c) {
+  struct stat facts {};
+  return c.busy &&
+         (stat(c.file.c_str(), &facts) != 0 || std::time(nullptr) - facts.st_mtime > kBusySeconds);
+}
+
+void take_best(MachineCeilings& c, const MachineCeilings& other) {
+  const auto best = [](MemoryRates& a, const MemoryRates& b) {
+    a = {std::max(a.read, b.read), std::max(a.write, b.write), std::max(a.copy, b.copy)};
+  };
+  c.flops_one = std::max(c.flops_one, other.flops_one);
+  c.flops_all = std::max(c.flops_all, other.flops_all);
+  for (size_t i = 0; i < std::min(c.levels.size(), other.levels.size()); ++i)
+    if (c.levels[i].name == other.levels[i].name && c.levels[i].bytes == other.levels[i].bytes) {
+      best(c.levels[i].one, other.levels[i].one);
+      best(c.levels[i].all, other.levels[i].all);
+    }
 }
 
 std::optional<MachineCeilings> load_ceilings(const std::string& file) {
@@ -296,9 +318,10 @@ namespace pellucid {
 
 MachineCeilings machine_ceilings(bool fresh, const CeilingProgress& progress) {
   const std::string file = profile::ceilings_file();
-  if (!fresh)
-    if (std::optional<MachineCeilings> kept = profile::load_ceilings(file)) return std::move(*kept);
+  const std::optional<MachineCeilings> kept = fresh ? std::nullopt : profile::load_ceilings(file);
+  if (kept && !profile::is_stale(*kept)) return *kept;
   MachineCeilings c = profile::measure_ceilings({}, progress);
+  if (kept) profile::take_best(c, *kept);
   if (profile::save_ceilings(file, c)) c.file = file;
   return c;
 }

@@ -32,7 +32,8 @@ struct Effort {
 /// Measures now; touches no file.
 MachineCeilings measure_ceilings(const Effort& effort = {}, const CeilingProgress& progress = {});
 
-/// $XDG_CACHE_HOME/pellucid/ceilings.json, ~/.cache/…, or "" where neither is known.
+/// $XDG_CACHE_HOME/pellucid/ceilings-N.json for N threads, ~/.cache/…, or "" where neither is
+/// known.
 std::string ceilings_file();
 /// What the file holds for this CPU, ISA level, number of threads and version; nothing if it holds
 /// something else, is damaged or missing.
@@ -41,6 +42,11 @@ std::optional<MachineCeilings> load_ceilings(const std::string& file);
 std::string ceilings_text(const MachineCeilings& ceilings);
 /// Without a CPU's name where the text is damaged.
 MachineCeilings ceilings_from_text(const std::string& text);
+/// Whether they were measured on a busy machine some minutes ago, and are to be measured again.
+bool is_stale(const MachineCeilings& ceilings);
+/// Takes the higher of both for each figure: noise only makes a loop slower, so what an earlier run
+/// reached, the machine can do.
+void take_best(MachineCeilings& ceilings, const MachineCeilings& earlier);
 /// Writes the file whole or not at all; false where that is not possible.
 bool save_ceilings(const std::string& file, const MachineCeilings& ceilings);
 

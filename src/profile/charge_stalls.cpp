@@ -83,26 +83,45 @@ std::vector<Stall> pair_records(std::vector<RawStall>& records, int64_t start_ns
   return found;
 }
 
+int32_t thread_of(const Profile& p, int32_t process, int32_t id) {
+  for (size_t i = 0; i < p.threads.size(); ++i)
+    if (p.threads[i].process == process && p.threads[i].id == id) return static_cast<int32_t>(i);
+  return -1;
+}
+
+// What a scope counted for itself: it began at that tick.
+void add_counted(Collected& all, const RawStall& r, int32_t process, const ProcessClock& clock,
+                 const Timeline& timeline) {
+  constexpr uint32_t kKind = (1u << RawStall::kCountShift) - 1;
+  const auto kind = (r.kind & kKind) == RawStall::kFaultsCounted  ? Stall::Kind::PageFault
+                    : (r.kind & kKind) == RawStall::kWaitsCounted ? Stall::Kind::Waiting
+                                                                  : Stall::Kind::Preempted;
+  const int32_t thread = thread_of(all.profile, process, r.thread);
+  const int64_t begin = clock.at(static_cast<uint64_t>(r.at)) - all.start_ns;
+  if (thread < 0) return;
+  all.profile.stalls.push_back({kind, begin, 0, thread, timeline.innermost(thread, begin),
+                                static_cast<int64_t>(r.kind >> RawStall::kCountShift)});
+}
+
 }  // namespace
 
-void read_stalls(Collected& all, const std::string& folder, const std::string& tag,
-                 int32_t process) {
+void read_stalls(Collected& all, const std::string& folder, const std::string& tag, int32_t process,
+                 const ProcessClock& clock) {
   std::ifstream file(fmt::format("{}/stalls-{}", folder, tag), std::ios::binary);
   if (!file) return;
   Profile& p = all.profile;
   std::map<int32_t, std::vector<RawStall>> by_thread;
+  const Timeline timeline(p, process);
   for (RawStall r; file.read(reinterpret_cast<char*>(&r), sizeof r);) {
     if (r.kind == RawStall::kLost)
       p.run.stalls_lost += r.thread;
     else if (r.kind >= RawStall::kFault && r.kind < RawStall::kLost)
       by_thread[r.thread].push_back(r);
+    else if (r.kind >> RawStall::kCountShift)
+      add_counted(all, r, process, clock, timeline);
   }
-  const Timeline timeline(p, process);
   for (auto& [id, records] : by_thread) {
-    int32_t thread = -1;
-    for (size_t i = 0; i < p.threads.size(); ++i)
-      if (p.threads[i].process == process && p.threads[i].id == id)
-        thread = static_cast<int32_t>(i);
+    int32_t thread = thread_of(p, process, id);
     const bool own = thread >= 0 && timeline.has(thread);
     for (Stall& s : pair_records(records, all.start_ns)) {
       if (s.begin < 0) continue;

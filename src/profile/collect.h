@@ -72,14 +72,19 @@ struct Collected {
   int32_t thread_index(int32_t process, int32_t id, const std::string& name = {});
   /// The signature of a module's forward: its type's name.
   int32_t module_signature(int32_t module);
+  /// Adds a sentence to the run's notes, once.
+  void add_note(const std::string& text);
 };
+
+/// What is known only when all events are read (charge.cpp).
+void charge_events(Collected& all);
 
 /// Adds the samples of one process (unwind.cpp).
 void read_samples(Collected& all, const std::string& folder, const std::string& tag,
                   int32_t process, const ProcessClock& clock, const std::vector<CalledFrom>& calls);
 
 /// Adds the page faults and switches of one process (charge_stalls.cpp), when its events are known.
-void read_stalls(Collected& all, const std::string& folder, const std::string& tag,
-                 int32_t process);
+void read_stalls(Collected& all, const std::string& folder, const std::string& tag, int32_t process,
+                 const ProcessClock& clock);
 
 }  // namespace pellucid::profile

@@ -31,7 +31,11 @@ void put_rows(const ReportTable& t, Output& out) {
     out.print("<th{}>{}</th>", c.right ? " class=\"n\"" : "", text::xml(c.title));
   out.put("</tr></thead><tbody>\n");
   for (const auto& row : t.rows) {
-    out.put("<tr>");
+    // The sum of a table, not an op of that name: where names are ops', only the peak's tables have
+    // one.
+    const bool sum = &row == &t.rows.back() && row[0].text == "sum" &&
+                     (t.columns[0].key != "name" || t.name.starts_with("peak"));
+    out.put(sum ? "<tr class=\"sum\">" : "<tr>");
     for (size_t c = 0; c < row.size(); ++c)
       out.print("<td{}>{}</td>", attributes_of(t.columns[c], row[c]), text::xml(row[c].text));
     out.put("</tr>\n");

@@ -1,5 +1,5 @@
 // The fixed parts of the exported page: its head with the content policy, its style, and the script
-// that draws the icicle and the bars of shares and sorts tables. Texts go into the page as text
+// that draws the icicle and the bars of shares, sorts tables and filters long ones. Texts go into the page as text
 // nodes only.
 #pragma once
 
@@ -31,6 +31,7 @@ table { border-collapse: collapse; margin: .3em 0 .6em; font-variant-numeric: ta
 th, td { padding: .16em .75em; text-align: left; white-space: pre; border-bottom: 1px solid #eee }
 th { border-bottom: 1px solid #888; cursor: pointer; user-select: none } th:hover { background: #f2f5f8 }
 th.up::after { content: " ▴" } th.down::after { content: " ▾" } tbody tr:hover { background: #f7f9fb } .n { text-align: right }
+.filter { font: inherit; padding: .15em .5em; margin: .2em 0; border: 1px solid #bbb; border-radius: 3px }
 summary { cursor: pointer; font-weight: 600; margin: .4em 0 } .hint { font-size: .9em }
 .shares { width: 100%; height: 24px; display: block; margin: .4em 0 } .legend { font-size: .9em } .legend span { margin-right: 1.1em }
 .legend svg { width: .8em; height: .8em; vertical-align: -1px } .memory { width: 100%; height: auto; display: block }
@@ -44,13 +45,24 @@ summary { cursor: pointer; font-weight: 600; margin: .4em 0 } .hint { font-size:
 @media print { details { display: none } }
 )";
 
-// Bars behind shares, tables that sort by a click on a heading, and the icicle: a row a depth, a
-// rectangle a call path, as wide as its time; a click makes it the whole, a click on the whole goes
-// back.
+// Bars behind shares, tables that sort by a click on a heading (a sum stays last), a box that
+// filters the rows of long ones, and the icicle: a row a depth, a rectangle a call path, as wide as
+// its time; a click makes it the whole, a click on the whole goes back.
 inline constexpr std::string_view kPageScript = R"(
 for (const cell of document.querySelectorAll('td[data-bar]')) {
   const share = Math.min(100, 100 * Number(cell.dataset.v));
   cell.style.background = `linear-gradient(to left, #d9e6f2 ${share}%, transparent ${share}%)`;
+}
+for (const table of document.querySelectorAll('table')) {
+  const rows = table.tBodies[0].rows;
+  if (rows.length < 12) continue;
+  const box = document.createElement('input');
+  Object.assign(box, {type: 'search', className: 'filter', placeholder: 'filter rows'});
+  box.addEventListener('input', () => {
+    const wanted = box.value.toLowerCase();
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+  });
+  table.parentElement.before(box);
 }
 for (const head of document.querySelectorAll('th')) head.addEventListener('click', () => {
   const table = head.closest('table'), body = table.tBodies[0], column = head.cellIndex;
@@ -59,7 +71,8 @@ for (const head of document.querySelectorAll('th')) head.addEventListener('click
   head.classList.add(down ? 'down' : 'up');
   const key = row => { const c = row.cells[column]; return c.dataset.v === undefined ? c.textContent : Number(c.dataset.v); };
   const order = (a, b) => typeof a === typeof b ? (a < b ? -1 : a > b ? 1 : 0) : typeof a === 'number' ? 1 : -1;
-  const rows = [...body.rows].sort((a, b) => (down ? -1 : 1) * order(key(a), key(b)));
+  const is_sum = row => row.className === 'sum';
+  const rows = [...body.rows].sort((a, b) => is_sum(a) - is_sum(b) || (down ? -1 : 1) * order(key(a), key(b)));
   body.append(...rows);
 });
 if (document.getElementById('calls')) (() => {
@@ -78,7 +91,9 @@ if (document.getElementById('calls')) (() => {
     return e;
   };
   const height = 18;
+  let shown = root;
   function draw(top) {
+    shown = top;
     box.replaceChildren();
     const width = box.clientWidth || 960, svg = make('svg', {role: 'img', 'aria-label': 'calls by time'}, box);
     let deepest = 0;
@@ -99,7 +114,7 @@ if (document.getElementById('calls')) (() => {
     svg.setAttribute('viewBox', `0 0 ${width} ${(deepest + 1) * height}`);
   }
   draw(root);
-  addEventListener('resize', () => draw(root));
+  addEventListener('resize', () => draw(shown));
 })();
 )";
 

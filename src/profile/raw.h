@@ -35,7 +35,8 @@ struct RawHeader {
   uint64_t dropped = 0;   // events that found no room
   uint64_t spilled = 0;   // events in the file of earlier laps
   uint32_t lap = 1;       // which round of the buffer this is
-  uint32_t reserved2 = 0;
+  int32_t full_error =
+      0;  // errno of the file of earlier laps, where that is why events were dropped
   char name[32] = {};
 };
 static_assert(sizeof(RawHeader) <= kRawHeaderBytes);

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/allocator.h"
+#include "base/env.h"
 #include "pellucid/error.h"
 #include "profile/counters.h"
+#include "profile/python_frames.h"
 #include "profile/recorder_state.h"
 #include "profile/sampler.h"
 #include "profile/stalls.h"
@@ -49,6 +51,20 @@ void Recorder::open_definitions() {
   definitions = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_EXCL | O_CLOEXEC, 0666);
   PELLUCID_CHECK(definitions >= 0, IoError, "profile: '{}' could not be made: {}.", path,
                  std::strerror(errno));
+}
+
+void Recorder::start_stalls() {
+  const std::string why = profile::start_stalls(options.folder, tag);
+  counts_usage = !why.empty();
+  if (counts_usage) write_line("\"stalls_missing\":" + json_text(why));
+}
+
+void Recorder::note_python_frames() noexcept {
+  try {
+    const char* why = python_frames_missing();
+    if (why && definitions >= 0)
+      write_line("\"note\":" + json_text(fmt::format("samples have no Python frames: {}", why)));
+  } catch (const std::exception&) {}
 }
 
 void Recorder::forget() {
@@ -85,6 +101,19 @@ struct AtThreadEnd {
   }
 };
 
+// Once for a thread: it does not try again.
+void note_missing_thread(const char* why) noexcept {
+  try {
+    Recorder& r = Recorder::get();
+    const std::lock_guard lock(r.mutex);
+    if (r.definitions < 0) return;
+    char name[32] = {};
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    r.write_line("\"note\":" + json_text(fmt::format("thread {} ({}) is not recorded: {}",
+                                                     syscall(SYS_gettid), name, why)));
+  } catch (const std::exception&) {}
+}
+
 }  // namespace
 
 ThreadLog* open_log() noexcept {
@@ -105,11 +134,15 @@ ThreadLog* open_log() noexcept {
                       syscall(SYS_gettid), number.fetch_add(1));
       t_log = new ThreadLog(path, static_cast<size_t>(r.options.limit), g_recording.load(),
                             r.options.mode);
+      if (r.counts_usage) t_log->usage = std::make_unique<UsageScopes>();
       r.logs.insert(t_log);
+      if (r.logs.size() > 1)
+        for (ThreadLog* l : r.logs) l->stamps_blocks.store(true, std::memory_order_relaxed);
       if (r.options.mode == Mode::Sample) prepare_thread_for_samples();
     }
-  } catch (const std::exception&) {
+  } catch (const std::exception& e) {
     t_failed = serial;  // no room or no rights: this thread is not recorded, the program goes on
+    note_missing_thread(e.what());
   }
   t_inside = false;
   return t_log;
@@ -167,7 +200,7 @@ void after_fork_in_child() {
     r.write_line(start_line(r.options));
     note_innermost(0);
     if (r.options.mode == Mode::Sample) restart_sampler(r.options.folder, r.tag);
-    if (r.options.mode == Mode::Trace) start_stalls(r.options.folder, r.tag);
+    if (r.options.mode == Mode::Trace) r.start_stalls();
   } catch (const std::exception&) { detail::mode.store(Mode::Off); }
 }
 
@@ -185,6 +218,10 @@ std::string recording_folder() {
 }
 
 void start_recording(const RecorderOptions& options) {
+#ifdef PELLUCID_NO_RECORDER
+  pellucid::detail::raise<NotImplementedError>(
+      "profile: this library was built without its recorder (-DPELLUCID_RECORDER=OFF).");
+#endif
   Recorder& r = Recorder::get();
   const std::lock_guard lock(r.mutex);
   PELLUCID_CHECK(r.definitions < 0, ValueError,
@@ -192,6 +229,7 @@ void start_recording(const RecorderOptions& options) {
   PELLUCID_CHECK(
       options.mode != Mode::Off && options.sample_rate > 0 && options.sample_rate <= 10000,
       ValueError, "profile: the sampling rate must be between 0 and 10000 per second.");
+  permit_perf_events(env_bool("PELLUCID_PROFILE_PERF", true));
   PELLUCID_CHECK(mkdir(options.folder.c_str(), 0777) == 0 || errno == EEXIST, IoError,
                  "profile: the folder '{}' could not be made: {}.", options.folder,
                  std::strerror(errno));
@@ -203,18 +241,23 @@ void start_recording(const RecorderOptions& options) {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     return true;
   }();
-  start_counters();
+  if (const std::string why = start_counters(); !why.empty())
+    r.write_line("\"note\":" +
+                 json_text("task-clock, page-faults and context-switches are those of "
+                           "getrusage; perf_event_open is " +
+                           why));
   try {
-    if (options.mode == Mode::Sample) start_sampler(options.folder, r.tag, options.sample_rate);
+    if (options.mode == Mode::Sample) {
+      start_sampler(options.folder, r.tag, options.sample_rate);
+      r.note_python_frames();
+    }
   } catch (...) {
     stop_counters();
     close(r.definitions);
     r.definitions = -1;
     throw;
   }
-  if (options.mode == Mode::Trace)
-    if (const std::string why = start_stalls(options.folder, r.tag); !why.empty())
-      r.write_line("\"stalls_missing\":" + json_text(why));
+  if (options.mode == Mode::Trace) r.start_stalls();
   g_stacks = options.stacks && options.mode == Mode::Trace;
   detail::mode.store(options.mode);
   if (options.mode == Mode::Trace && options.memory) {
@@ -276,7 +319,7 @@ uint64_t word(const char* from, size_t bytes = 8) noexcept {
 }
 }  // namespace
 
-uint32_t scope_signature(EventKind kind, std::string_view name) noexcept {
+uint64_t scope_hash(EventKind kind, std::string_view name) noexcept {
   uint64_t hash = mix(0x5c09e, static_cast<uint64_t>(kind) << 32 | name.size());
   const char *at = name.data(), *end = at + name.size();
   if (name.size() < 8) {
@@ -286,6 +329,11 @@ uint32_t scope_signature(EventKind kind, std::string_view name) noexcept {
     // What is left, 1 to 16 bytes; the words may overlap.
     hash = mix(hash, word(std::min(at, end - 8)), word(end - 8));
   }
+  return hash;
+}
+
+uint32_t scope_signature(EventKind kind, std::string_view name) noexcept {
+  const uint64_t hash = scope_hash(kind, name);
   if (const uint32_t known = find_signature(hash)) return known;
   return define_signature(hash, kind, "\"name\":" + json_text(name));
 }

@@ -48,8 +48,9 @@ PELLUCID_API uint32_t define_signature(uint64_t hash, EventKind kind,
                                        std::string_view json) noexcept;
 /// What a signature costs, known after its first call.
 PELLUCID_API void define_cost(uint32_t signature, std::string_view json) noexcept;
-/// The signature of a scope that has only a name.
+/// The signature of a scope that has only a name, and the hash that finds it.
 PELLUCID_API uint32_t scope_signature(EventKind kind, std::string_view name) noexcept;
+uint64_t scope_hash(EventKind kind, std::string_view name) noexcept;
 
 /// A module, found by a hash of its address, type and parent; 0: not known yet.
 PELLUCID_API uint32_t find_module(uint64_t hash) noexcept;
@@ -77,12 +78,17 @@ PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what,
                               uint64_t link = 0) noexcept;
 PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
 
-/// Begins the scope of a call by the hash of its signature; false, and nothing begun, where it is
-/// the first with this signature from this line: then begin_new_call does it. `inputs` tells the
-/// values it reads from others, 0 where nothing can be said.
-bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs) noexcept;
+/// Begins a scope by a hash of what it is, with one look-up; false, and nothing begun, where it is
+/// the first of its kind from this line: then begin_new_call does it, with the signature or, for
+/// Module, the module. `inputs` tells the values that a call reads from others, 0 where nothing can
+/// be said.
+bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs = 0,
+                uint64_t link = 0) noexcept;
 void begin_new_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
-                    uint32_t signature) noexcept;
+                    uint32_t what, uint64_t link = 0) noexcept;
+/// The scope that was begun last is one that is worth asking the system about (usage.h), where the
+/// kernel does not tell by itself.
+void count_usage(const void* owner) noexcept;
 
 namespace detail {
 /// Counts how often a block was taken at an address while blocks are recorded, for many addresses

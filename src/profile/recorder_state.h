@@ -22,8 +22,9 @@ struct Recorder {
   RecorderOptions options;
   std::unordered_map<uint64_t, uint32_t> signatures, sites, stacks, modules, pairs;
   std::set<ThreadLog*> logs;
-  int definitions = -1;  // not -1 while a recording runs
-  std::string tag;       // in the names of this process's files: a program may replace itself
+  int definitions = -1;       // not -1 while a recording runs
+  bool counts_usage = false;  // page faults and switches are counted by scopes (usage.h)
+  std::string tag;            // in the names of this process's files: a program may replace itself
   PythonSites python;
 
   static Recorder& get() {
@@ -32,6 +33,9 @@ struct Recorder {
   }
   void write_line(std::string_view members);
   void open_definitions();
+  void start_stalls();
+  /// Tells why samples have no Python frames, where that is so.
+  void note_python_frames() noexcept;
   void forget();
 };
 

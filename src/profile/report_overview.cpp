@@ -105,12 +105,15 @@ std::string sentence(const Profile& p, const FunctionStats& stats, const Overhea
       by[static_cast<size_t>(p.allocations[i].category)] += p.allocations[i].bytes;
     const auto most = std::max_element(by.begin(), by.end());
     const bool before = peak.at_start > *most;
-    out += fmt::format("{}the peak of {} is {} {}", out.empty() ? "" : "; ",
-                       text::format_bytes(static_cast<double>(peak.total)),
-                       percent(static_cast<double>(before ? peak.at_start : *most),
-                               static_cast<double>(peak.total)),
-                       before ? "from before the recording"
-                              : name_of(static_cast<MemoryCategory>(most - by.begin())));
+    constexpr std::array<std::string_view, kMemoryCategoryCount> kPlural = {
+        "other blocks",    "parameters",       "activations", "gradients",
+        "optimizer state", "kernels' scratch", "data",        "packed weights"};
+    out += fmt::format(
+        "{}the peak of {} is {} {}", out.empty() ? "" : "; ",
+        text::format_bytes(static_cast<double>(peak.total)),
+        percent(static_cast<double>(before ? peak.at_start : *most),
+                static_cast<double>(peak.total)),
+        before ? "from before the recording" : kPlural[static_cast<size_t>(most - by.begin())]);
   }
   return out.empty() ? "" : out + ".\n";
 }
@@ -130,7 +133,8 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
     t.heading += fmt::format("The program {}.\n", end);
   t.heading += '\n' + sentence(p, stats, o, parts, peak) + '\n';
   t.footing = coverage_lines(p, o) + o.counters;
-  if (p.machine.flops_all <= 0) t.footing += "ceilings: not measured\n";
+  if (p.machine.flops_all <= 0)
+    t.footing += "ceilings: not measured; `pellucid doctor` does so once\n";
   if (p.machine.busy)
     t.footing += "ceilings: measured while other programs held the cores, so they are too low\n";
   if (p.events.empty()) return t;

@@ -83,6 +83,7 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
                        format_duration(o.recording),
                        percent(o.recording, static_cast<double>(p.run.duration)),
                        text::format_bytes(static_cast<double>(p.run.recorded_bytes)));
+  for (const std::string& note : p.run.notes) out += fmt::format("note: {}\n", note);
   return out;
 }
 
@@ -90,18 +91,25 @@ namespace {
 
 // What the system took of the ops, or why that is not known.
 std::string stall_line(const Profile& p) {
-  if (!p.run.stalls_missing.empty())
+  if (!p.run.stalls_missing.empty() && p.stalls.empty())
     return fmt::format("page faults and switches by op: none ({})\n", p.run.stalls_missing);
   int64_t faults = 0, waits = 0, preempted = 0;
   double fault_time = 0, off_time = 0;
   for (const Stall& s : p.stalls) {
     if (s.event < 0) continue;
     const bool fault = s.kind == Stall::Kind::PageFault;
-    ++(fault ? faults : (s.kind == Stall::Kind::Waiting ? waits : preempted));
+    (fault ? faults : (s.kind == Stall::Kind::Waiting ? waits : preempted)) += s.count;
     if (s.thread == p.events[at(s.event)].thread)
       (fault ? fault_time : off_time) += static_cast<double>(s.duration);
   }
   if (p.stalls.empty() && p.run.stalls_lost == 0) return {};
+  if (!p.run.stalls_missing.empty())
+    return fmt::format(
+        "inside steps and large calls, as getrusage counts them for their thread: {} page faults, "
+        "{} "
+        "waits, {} times preempted; how long they took is not known ({})\n",
+        text::group_digits(faults), text::group_digits(waits), text::group_digits(preempted),
+        p.run.stalls_missing);
   std::string line = fmt::format(
       "inside events: {} page faults took {}; {} waits and {} times preempted, {} without a core",
       text::group_digits(faults), format_duration(fault_time), text::group_digits(waits),
@@ -111,9 +119,17 @@ std::string stall_line(const Profile& p) {
   return line + "\n";
 }
 
+// What is known of page faults and switches: each with its time, or how many.
+struct StallsKnown {
+  explicit StallsKnown(const Profile& p)
+      : time(p.run.mode == "trace" && p.run.stalls_missing.empty()),
+        number(time || !p.stalls.empty()) {}
+  bool time, number;
+};
+
 // The cells from Calls to Unexplained.
 void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overhead, bool measured,
-                 bool stalls) {
+                 const StallsKnown& stalls) {
   const double time = std::max(1.0, static_cast<double>(a.op_time));
   const TimeShares shares(a, overhead.dispatch);
   const auto number = [](double value) { return cell(fmt::format("{:.2f}", value), value); };
@@ -130,10 +146,10 @@ void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overh
   row.push_back(ceiling_cell(a, measured));
   row.push_back(measured && a.least_time > 0 ? cell(std::string(a.bound())) : no_cell());
   row.push_back(measured ? share_cell(shares.dispatch, 1) : no_cell());
-  row.push_back(stalls ? count_cell(a.faults) : no_cell());
-  row.push_back(stalls ? share_cell(shares.faults, 1) : no_cell());
-  row.push_back(stalls ? count_cell(a.switches) : no_cell());
-  row.push_back(stalls ? share_cell(shares.off_core, 1) : no_cell());
+  row.push_back(stalls.number ? count_cell(a.faults) : no_cell());
+  row.push_back(stalls.time ? share_cell(shares.faults, 1) : no_cell());
+  row.push_back(stalls.number ? count_cell(a.switches) : no_cell());
+  row.push_back(stalls.time ? share_cell(shares.off_core, 1) : no_cell());
   row.push_back(measured ? share_cell(shares.first, 1) : no_cell());
   row.push_back(measured ? share_cell(shares.unexplained, 1) : no_cell());
 }
@@ -145,7 +161,7 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
   const Averages averages(p, by);
   const Overhead overhead(p);
   const bool measured = p.machine.flops_all > 0 && !p.machine.levels.empty();
-  const bool stalls = p.run.mode == "trace" && p.run.stalls_missing.empty();
+  const StallsKnown stalls(p);
   ReportTable t{.name = "roofline"};
   if (measured)
     t.heading = fmt::format(

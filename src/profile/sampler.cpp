@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "profile/python_frames.h"
 #include "profile/thread_log.h"
 
 #ifndef sigev_notify_thread_id
@@ -100,6 +101,19 @@ size_t copy_stack(uint64_t from, char* to) noexcept {
   return n > 0 ? static_cast<size_t>(n) / 8 * 8 : 0;
 }
 
+// Room in the file; null where there is none.
+char* reserve(size_t bytes) noexcept {
+  char* base = g_state.base.load();
+  size_t offset = g_state.used.load();
+  do {
+    if (!base || offset + bytes > g_state.ready.load(std::memory_order_acquire)) {
+      g_state.dropped.fetch_add(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+  } while (!g_state.used.compare_exchange_weak(offset, offset + bytes));
+  return base + offset;
+}
+
 void take_sample(const ucontext_t& context) noexcept {
   static constexpr int kOrder[kSampleRegisters] = {
       REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
@@ -107,24 +121,21 @@ void take_sample(const ucontext_t& context) noexcept {
   char stack[kStackPart * kStackParts];
   const greg_t* registers = context.uc_mcontext.gregs;
   const size_t bytes = copy_stack(static_cast<uint64_t>(registers[REG_RSP]), stack);
-  char* base = g_state.base.load();
-  const size_t size = sizeof(RawSample) + bytes;
-  size_t offset = g_state.used.load();
-  do {
-    if (!base || offset + size > g_state.ready.load(std::memory_order_acquire)) {
-      g_state.dropped.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-  } while (!g_state.used.compare_exchange_weak(offset, offset + size));
-  auto* s = reinterpret_cast<RawSample*>(base + offset);
+  RawPythonFrame python[kMostPythonFrames];
+  const size_t frames = read_python_frames(python, reserve);
+  auto* s = reinterpret_cast<RawSample*>(
+      reserve(sizeof(RawSample) + bytes + frames * sizeof(RawPythonFrame)));
+  if (!s) return;
   s->at = __rdtsc();
   s->thread = t_thread ? t_thread : static_cast<int32_t>(syscall(SYS_gettid));
   s->stack_bytes = static_cast<uint32_t>(bytes);
   s->call = t_innermost;
-  s->reserved = 0;
+  s->python_frames = static_cast<uint32_t>(frames);
   for (int i = 0; i < kSampleRegisters; ++i)
     s->registers[i] = static_cast<uint64_t>(registers[kOrder[i]]);
-  std::memcpy(s + 1, stack, bytes);
+  auto* rest = reinterpret_cast<char*>(s + 1);
+  std::memcpy(rest, stack, bytes);
+  std::memcpy(rest + bytes, python, frames * sizeof(RawPythonFrame));
   std::atomic_signal_fence(std::memory_order_seq_cst);
   s->magic = kSampleMagic;
 }
@@ -210,6 +221,7 @@ void open_file(Sampler& s, const std::string& folder, const std::string& tag) {
   g_state.process = getpid();
   g_state.used = 0;
   g_state.ready = 0;
+  forget_python_code();
   keep_room(s);
   g_state.base.store(s.file->data());
 }

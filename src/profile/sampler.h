@@ -1,6 +1,7 @@
 // The sampler: a timer for each thread that runs on the processor time it uses; its signal copies
-// the registers, the top of the stack and the innermost scope into a mapped file. Nothing is
-// unwound or looked up in the handler: that is done after the run (unwind.cpp).
+// the registers, the top of the stack, the innermost scope and the frames of a Python program into
+// a mapped file. Nothing is unwound or looked up in the handler: that is done after the run
+// (unwind.cpp).
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@ namespace pellucid::profile {
 /// Registers in DWARF's order: rax rdx rcx rbx rsi rdi rbp rsp r8…r15 rip.
 inline constexpr int kSampleRegisters = 17;
 
-/// One sample in the file samples-PID, followed by `stack_bytes` bytes from the stack pointer up.
+/// One sample in the file samples-PID-TAG, followed by `stack_bytes` bytes from the stack pointer
+/// up, then by `python_frames` RawPythonFrames. Between samples lie RawCodes (python_frames.h).
 struct RawSample {
   uint64_t magic;  // kSampleMagic, written last
   uint64_t at;     // ticks
   int32_t thread;
   uint32_t stack_bytes;  // a multiple of 8
   uint32_t call;         // the innermost scope, 0 for none
-  uint32_t reserved;
+  uint32_t python_frames;
   uint64_t registers[kSampleRegisters];
 };
 inline constexpr uint64_t kSampleMagic = 0x454c504d4153504c;

@@ -19,7 +19,8 @@ namespace {
 // Inside such scopes the library calls itself: the program's line is that of the scope.
 constexpr bool passes_place_on(uint32_t kind) {
   constexpr auto bit = [](EventKind k) { return 1u << (1 + static_cast<uint32_t>(k)); };
-  return (bit(EventKind::Composite) | bit(EventKind::Backward) | bit(EventKind::Optimizer)) >>
+  return (bit(EventKind::Composite) | bit(EventKind::Backward) | bit(EventKind::Engine) |
+          bit(EventKind::Optimizer)) >>
              kind &
          1;
 }
@@ -34,7 +35,9 @@ uint32_t module_now(const ThreadLog& l) noexcept {
   return s ? s->module : 0;
 }
 
-constexpr uint32_t raw_kind(EventKind kind) { return 1 + static_cast<uint32_t>(kind); }
+constexpr uint16_t raw_kind(EventKind kind) {
+  return static_cast<uint16_t>(1 + static_cast<unsigned>(kind));
+}
 
 inline void open_scope(ThreadLog& l, const void* owner, EventKind kind, uint32_t call,
                        uint64_t place, uint32_t module, uint64_t link, uint32_t inputs) noexcept {
@@ -50,6 +53,7 @@ inline void open_scope(ThreadLog& l, const void* owner, EventKind kind, uint32_t
   s.module = module;
   s.call = call;
   s.kind = raw_kind(kind);
+  s.counts_usage = 0;
   if (l.mode == Mode::Trace) [[likely]] {
     RawEvent* e = l.append();
     if (!e) [[unlikely]]
@@ -60,7 +64,7 @@ inline void open_scope(ThreadLog& l, const void* owner, EventKind kind, uint32_t
     e->link = static_cast<uint32_t>(link);
     e->call = call;
     e->inputs = inputs;
-    e->begin = __rdtsc();
+    e->begin = l.last = __rdtsc();
     l.publish(e);
   } else if (l.mode == Mode::Count) {
     l.count(call, static_cast<uint8_t>(s.kind));
@@ -78,39 +82,56 @@ uint32_t define_call(ThreadLog& l, EventKind kind, uint32_t what, uint64_t place
     return fmt::format("\"kind\":{},\"what\":{},\"line\":{}", static_cast<int>(kind), what, site);
   });
   try {
-    if (call) l.calls.add(key, call);
+    if (call) l.calls.add(key, call, kind == EventKind::Module ? what : 0);
   } catch (const std::exception&) {
     // No memory for the table: the next call is looked up the long way again.
   }
   return call;
 }
 
+// Where a call is found. A module is another one below another parent.
+inline uint64_t key_of(const ThreadLog& l, EventKind kind, uint64_t hash, uint64_t place) noexcept {
+  return kind == EventKind::Module ? mix(hash, place, module_now(l)) : mix(hash, place);
+}
+
 void begin_defined(ThreadLog& l, const void* owner, EventKind kind, uint32_t what, uint64_t hash,
                    uint64_t link, uint32_t inputs) noexcept {
-  const uint64_t place = place_now(l), key = mix(hash, place);
+  const uint64_t place = place_now(l), key = key_of(l, kind, hash, place);
   uint32_t call = l.calls.find(key);
   if (call == 0) call = define_call(l, kind, what, place, key);
   open_scope(l, owner, kind, call, place, kind == EventKind::Module ? what : module_now(l), link,
              inputs);
+  if (l.usage && (UsageScopes::counts(kind) || l.depth == 1)) count_usage(owner);
 }
 
 }  // namespace
 
-bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs) noexcept {
+bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
+                uint64_t link) noexcept {
   ThreadLog* l = log();
   if (!l) [[unlikely]]
     return true;
   const uint64_t place = place_now(*l);
-  const uint32_t call = l->calls.find(mix(hash, place));
-  if (call == 0) [[unlikely]]
+  const NumberTable::Cell* cell = l->calls.find_cell(key_of(*l, kind, hash, place));
+  if (!cell || (l->usage && kind != EventKind::Op)) [[unlikely]]
     return false;
-  open_scope(*l, owner, kind, call, place, module_now(*l), 0, inputs);
+  open_scope(*l, owner, kind, cell->value, place, cell->more ? cell->more : module_now(*l), link,
+             inputs);
   return true;
 }
 
 void begin_new_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
-                    uint32_t signature) noexcept {
-  if (ThreadLog* l = log()) begin_defined(*l, owner, kind, signature, hash, 0, inputs);
+                    uint32_t what, uint64_t link) noexcept {
+  if (ThreadLog* l = log()) begin_defined(*l, owner, kind, what, hash, link, inputs);
+}
+
+void count_usage(const void* owner) noexcept {
+  ThreadLog* l = t_log;
+  if (!l || !l->usage || l->depth == 0 || l->depth > ThreadLog::kMostOpen) return;
+  OpenScope& s = l->open[l->depth - 1];
+  if (s.owner != owner || !s.event) return;
+  s.counts_usage = 1;
+  l->usage->begin(s.event->begin);
 }
 
 void begin_scope(const void* owner, EventKind kind, uint32_t what, uint64_t link) noexcept {
@@ -129,8 +150,10 @@ namespace {
   while (at >= 0 && l.open[at].owner != owner) --at;
   if (at < 0) return false;
   const uint64_t now = __rdtsc();
-  for (int i = l.depth - 1; i > at; --i)
+  for (int i = l.depth - 1; i > at; --i) {
+    if (l.open[i].counts_usage) l.usage->end(l.header().thread);
     if (l.open[i].event) l.finish(l.open[i], now, 0, 0);
+  }
   l.depth = at + 1;
   return true;
 }
@@ -148,13 +171,30 @@ void end_scope(const void* owner, uint64_t link, bool threw) noexcept {
   if (l->open[l->depth - 1].owner != owner && !end_inner_scopes(*l, owner)) [[unlikely]]
     return;
   const OpenScope& s = l->open[--l->depth];
+  if (s.counts_usage) [[unlikely]]
+    l->usage->end(l->header().thread);
   if (s.event) [[likely]] {
-    l->finish(s, __rdtsc(), static_cast<uint32_t>(link), threw ? kRawThrew : 0);
+    l->finish(s, l->last = __rdtsc(), static_cast<uint32_t>(link), threw ? kRawThrew : 0);
   } else if (l->mode == Mode::Sample) {
     const OpenScope* outer = l->innermost();
     note_innermost(outer ? outer->call : 0);
   }
 }
+
+namespace {
+
+// Reading the clock is a good part of what an event costs. Inside an op, or between the ops that
+// the library calls by itself, the latest stamp is near enough; the order of blocks is that of the
+// log. What other threads may free is stamped, for then their order is that of the stamps.
+inline uint64_t block_stamp(const ThreadLog& l) noexcept {
+  const OpenScope* s = l.innermost();
+  const bool near = s && (s->kind == raw_kind(EventKind::Op) || passes_place_on(s->kind));
+  if (near && !l.stamps_blocks.load(std::memory_order_relaxed)) [[likely]]
+    return l.last;
+  return __rdtsc();
+}
+
+}  // namespace
 
 void record_block(void* p, size_t bytes, MemoryCategory category, bool is_free) noexcept {
   if (t_inside) [[unlikely]]
@@ -167,7 +207,7 @@ void record_block(void* p, size_t bytes, MemoryCategory category, bool is_free) 
                            reinterpret_cast<uint64_t>(p));
   e->link = static_cast<uint32_t>(bytes);
   e->call = static_cast<uint32_t>(bytes >> 32);
-  e->begin = __rdtsc();
+  e->begin = block_stamp(*l);
   l->publish(e);
   if (!is_free) {
     std::atomic<uint32_t>& g = detail::generation_of(p);
@@ -203,7 +243,9 @@ namespace pellucid {
 void RecordFunction::begin(std::string_view name, profile::EventKind kind) noexcept {
   begun_ = true;
   exceptions_ = std::uncaught_exceptions();
-  profile::begin_scope(this, kind, profile::scope_signature(kind, name));
+  const uint64_t hash = profile::scope_hash(kind, name);
+  if (!profile::begin_call(this, kind, hash)) [[unlikely]]
+    profile::begin_new_call(this, kind, hash, 0, profile::scope_signature(kind, name));
 }
 
 void RecordFunction::end() noexcept {

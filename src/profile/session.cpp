@@ -6,14 +6,19 @@
 //   PELLUCID_PROFILE_RATE           samples a second
 //   PELLUCID_PROFILE_STACKS=1       the whole stack of each op
 //   PELLUCID_PROFILE_LIMIT          most bytes of a thread's events ("512M")
+//   PELLUCID_PROFILE_PERF=0         as where perf_event_open is not permitted (a ProfilerSession
+//                                   too): getrusage counts instead
 #include <dirent.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "base/env.h"
 #include "pellucid/error.h"
+#include "profile/ceilings.h"
 #include "profile/recorder.h"
 
 namespace pellucid {
@@ -66,12 +71,33 @@ std::string& program_file() {
 }
 pid_t g_owner = 0;  // whose it is: not that of a child
 
+// The machine's ceilings where an earlier run kept them: a program does not wait for a measurement.
+void add_ceilings(Profile& p) {
+  if (std::optional<MachineCeilings> kept = load_ceilings(ceilings_file()))
+    p.machine = std::move(*kept);
+}
+
+// Measured once in a process, by a session of its own.
+double cost_of_an_event() {
+  static std::atomic<double> cost{0};
+  static std::atomic_flag measured;
+  if (measured.test_and_set()) return cost;
+  try {
+    cost = measure_event_cost();
+  } catch (const Error&) {
+    measured.clear();  // another thread has begun a session meanwhile
+  }
+  return cost;
+}
+
 void finish_program() {
   const std::string folder = recording_folder();
   stop_recording();
   if (program_file().empty() || getpid() != g_owner) return;
   try {
-    collect(folder).save(program_file());
+    Profile p = collect(folder);
+    add_ceilings(p);
+    p.save(program_file());
     remove_folder(folder);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "pellucid: the profile was not written: %s\n", e.what());
@@ -141,6 +167,8 @@ profile::Profile ProfilerSession::stop() {
   if (getpid() != g_session_owner) return {};  // the child of a fork: the files are its parent's
   profile::Profile p = profile::collect(folder_);
   profile::remove_folder(folder_);
+  profile::add_ceilings(p);
+  if (p.run.mode == "trace") p.run.event_cost = profile::cost_of_an_event();
   if (!file_.empty()) p.save(file_);
   return p;
 }

@@ -69,8 +69,7 @@ int open_event(uint64_t config, int thread, int processor, bool with_kernel) {
   attr.exclude_hv = 1;
   attr.use_clockid = 1;
   attr.clockid = CLOCK_MONOTONIC;
-  return static_cast<int>(
-      syscall(SYS_perf_event_open, &attr, thread, processor, -1, PERF_FLAG_FD_CLOEXEC));
+  return open_perf_event(attr, thread, processor);
 }
 
 bool make_ring(Ring& ring, int processors) {
@@ -211,15 +210,14 @@ std::string start_stalls(const std::string& folder, const std::string& tag) noex
       if (error == ENODEV && cpu > 0) error = 0;  // a processor that is switched off
       if (error != 0) break;
     }
+    if (error != 0) close_all(s);
     const std::string path = fmt::format("{}/stalls-{}", folder, tag);
-    if (error == 0) {
-      s.out = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-      if (s.out < 0) error = errno;
-    }
-    if (error != 0) {
+    s.out = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (error == 0 && s.out < 0) {
+      error = errno;
       close_all(s);
-      return why_not_counted(error);
     }
+    if (error != 0) return why_not_counted(error);
     for (const int thread : other_threads())
       for (int cpu = 0; cpu < processors && s.files.size() < kMostFiles; ++cpu)
         watch_thread(s, thread, cpu, processors, with_kernel);
@@ -233,6 +231,13 @@ void drain_stalls() noexcept {
   if (!lock || s.out < 0) return;
   for (const Ring& r : s.rings)
     if (r.memory) drain(s, r);
+}
+
+void write_stalls(const RawStall* records, size_t count) noexcept {
+  Stalls& s = Stalls::get();
+  const std::lock_guard lock(s.mutex);
+  if (s.out < 0) return;
+  [[maybe_unused]] const ssize_t n = write(s.out, records, count * sizeof(RawStall));
 }
 
 void stop_stalls() noexcept {

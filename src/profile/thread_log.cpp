@@ -27,18 +27,18 @@ ClockPair read_clocks() noexcept {
   return {__rdtsc(), int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec};
 }
 
-void NumberTable::add(uint64_t key, uint32_t value) {
+void NumberTable::add(uint64_t key, uint32_t value, uint32_t more) {
   if (2 * (used_ + 1) > cells_.size()) {
     std::vector<Cell> old(cells_.size() * 2);
     old.swap(cells_);
     mask_ = cells_.size() - 1;
     used_ = 0;
     for (const Cell& c : old)
-      if (c.value) add(c.key, c.value);
+      if (c.value) add(c.key, c.value, c.more);
   }
   size_t i = key & mask_;
   while (cells_[i].value) i = (i + 1) & mask_;
-  cells_[i] = {key, value};
+  cells_[i] = {key, value, more};
   ++used_;
 }
 
@@ -115,8 +115,12 @@ ThreadLog::ThreadLog(const std::string& path, size_t limit, uint32_t serial, Mod
   pthread_getname_np(pthread_self(), h->name, sizeof h->name);
   first = next = reinterpret_cast<RawEvent*>(file.data() + kRawHeaderBytes);
   end = first + (counts ? 0 : kBuffered);
-  if (!counts)
-    spilled_ = ::open((path + ".more").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (counts) return;
+  spilled_ = ::open((path + ".more").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (spilled_ < 0) {  // the buffer alone is better than nothing
+    h->full_error = errno;
+    limit_ = 0;
+  }
 }
 
 ThreadLog::~ThreadLog() {
@@ -132,14 +136,20 @@ void ThreadLog::abandon() noexcept {
 
 bool ThreadLog::spill() noexcept {
   RawHeader& h = header();
+  if (limit_ == 0) {  // it is full: nothing is tried again for every event
+    ++h.dropped;
+    return false;
+  }
   h.last = read_clocks();
   drain_stalls();
   const auto bytes =
       static_cast<size_t>(reinterpret_cast<char*>(end) - reinterpret_cast<char*>(first));
   const auto offset = static_cast<off_t>((lap - 1) * bytes);
-  if (bytes == 0 || spilled_ < 0 || static_cast<size_t>(offset) + 2 * bytes > limit_ ||
-      pwrite(spilled_, first, bytes, offset) != static_cast<ssize_t>(bytes)) {
-    limit_ = 0;  // it is full: do not try again for every event
+  const bool fits = bytes > 0 && static_cast<size_t>(offset) + 2 * bytes <= limit_;
+  errno = ENOSPC;  // what a write that ends early means
+  if (!fits || pwrite(spilled_, first, bytes, offset) != static_cast<ssize_t>(bytes)) {
+    if (fits) h.full_error = errno;
+    limit_ = 0;
     ++h.dropped;
     return false;
   }

@@ -10,27 +10,35 @@
 
 #include "pellucid/profiler.h"
 #include "profile/raw.h"
+#include "profile/usage.h"
 
 namespace pellucid::profile {
 
 /// A map from 64-bit keys to numbers, for one thread.
 class NumberTable {
  public:
-  /// 0 where the key is unknown.
-  uint32_t find(uint64_t key) const noexcept {
-    for (size_t i = key & mask_;; i = (i + 1) & mask_) {
-      if (cells_[i].key == key) [[likely]]
-        return cells_[i].value;
-      if (cells_[i].value == 0) return 0;
-    }
-  }
-  void add(uint64_t key, uint32_t value);
-
- private:
   struct Cell {
     uint64_t key = 0;
     uint32_t value = 0;
+    uint32_t more = 0;  // of a module's call: the module
   };
+  /// Null where the key is unknown.
+  const Cell* find_cell(uint64_t key) const noexcept {
+    for (size_t i = key & mask_;; i = (i + 1) & mask_) {
+      const Cell& c = cells_[i];
+      if (c.key == key && c.value != 0) [[likely]]
+        return &c;
+      if (c.value == 0) return nullptr;
+    }
+  }
+  /// 0 where the key is unknown.
+  uint32_t find(uint64_t key) const noexcept {
+    const Cell* c = find_cell(key);
+    return c ? c->value : 0;
+  }
+  void add(uint64_t key, uint32_t value, uint32_t more = 0);
+
+ private:
   size_t mask_ = 255;
   std::vector<Cell> cells_ = std::vector<Cell>(mask_ + 1);
   size_t used_ = 0;
@@ -67,7 +75,8 @@ struct OpenScope {
   uint32_t lap = 0;           // of the event; in a later one it is no longer there
   uint32_t module = 0;        // the innermost one
   uint32_t call = 0;
-  uint32_t kind = 0;
+  uint16_t kind = 0;
+  uint16_t counts_usage = 0;
 };
 
 /// Events go round in a small mapped buffer; when it is full, it is appended to a file with one
@@ -106,7 +115,11 @@ struct alignas(64) ThreadLog {
   uint32_t lap = 1;
   int depth = 0;  // may pass kMostOpen; deeper scopes are not recorded
   Mode mode;
-  NumberTable calls;  // by a hash of what is called and from where
+  /// Whether blocks are stamped wherever they are: other threads may free them.
+  std::atomic<bool> stamps_blocks{false};
+  uint64_t last = 0;                   // the latest stamp
+  std::unique_ptr<UsageScopes> usage;  // null where the kernel tells of page faults and switches
+  NumberTable calls;                   // by a hash of what is called and from where
   MappedFile file;
   OpenScope open[kMostOpen];
   NumberTable signatures, modules, sites, stacks, pairs;

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "profile/collect.h"
+#include "profile/python_frames.h"
 #include "profile/sampler.h"
 
 namespace pellucid::profile {
@@ -53,6 +54,12 @@ int on_frame(Dwfl_Frame* frame, void* arg) {
   return c.addresses.size() < 200 ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
+// A frame of a Python program.
+struct PythonPlace {
+  int32_t site;
+  bool entry;  // the outermost one of its run of the interpreter's loop
+};
+
 class Unwinder {
  public:
   Unwinder(Collected& all, const std::string& maps) : all_(all) {
@@ -81,29 +88,53 @@ class Unwinder {
   }
   Unwinder(const Unwinder&) = delete;
 
-  /// The stack of a sample as a frame of the profile; -1 where nothing is known.
-  int32_t stack_of(const RawSample& sample, const char* stack) {
+  /// The stack of a sample as a frame of the profile; -1 where nothing is known. `python` are the
+  /// sites of its Python frames, innermost first.
+  int32_t stack_of(const RawSample& sample, const char* stack,
+                   const std::vector<PythonPlace>& python) {
     current_ = {&sample, stack, {}};
     if (attached_) dwfl_getthread_frames(dwfl_, 1, on_frame, &current_);
     if (current_.addresses.empty()) current_.addresses.push_back(sample.registers[16]);
-    int32_t frame = -1;
-    for (size_t i = current_.addresses.size(); i-- > 0;) {
-      const std::vector<int32_t>& sites = sites_at(current_.addresses[i]);
-      for (size_t k = sites.size(); k-- > 0;) frame = all_.child_frame(frame, sites[k]);
+    std::vector<int32_t> sites;  // innermost first
+    size_t next = 0;
+    for (const uint64_t address : current_.addresses) {
+      const Code& code = code_at(address);
+      if (!code.interpreter || next == python.size()) {
+        sites.insert(sites.end(), code.sites.begin(), code.sites.end());
+        continue;
+      }
+      // One run of the interpreter's loop: what it interprets stands for it.
+      bool more = true;
+      while (more && next < python.size()) {
+        more = !python[next].entry;
+        sites.push_back(python[next++].site);
+      }
     }
+    // The copy of the stack ended before the interpreter's loop: its frames lie further out.
+    for (; next < python.size(); ++next) sites.push_back(python[next].site);
+    int32_t frame = -1;
+    for (size_t i = sites.size(); i-- > 0;) frame = all_.child_frame(frame, sites[i]);
     return frame;
   }
 
  private:
-  const std::vector<int32_t>& sites_at(uint64_t address) {
-    const auto [it, is_new] = sites_.try_emplace(address);
+  // What lies at an address: functions, the innermost that was inlined there first.
+  struct Code {
+    std::vector<int32_t> sites;
+    bool interpreter = false;  // CPython's loop
+  };
+  const Code& code_at(uint64_t address) {
+    const auto [it, is_new] = code_.try_emplace(address);
     if (!is_new) return it->second;
     Dwfl_Module* module = dwfl_ ? dwfl_addrmodule(dwfl_, address) : nullptr;
-    const char* object = nullptr;
-    if (module)
+    const char *object = nullptr, *name = nullptr;
+    if (module) {
       dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &object, nullptr);
+      name = dwfl_module_addrname(module, address);
+    }
+    it->second.interpreter = name && std::string_view(name).starts_with("_PyEval_EvalFrameDefault");
     for (const Site& s : frames_at(module, address, object ? object : ""))
-      it->second.push_back(all_.place_of(s));
+      it->second.sites.push_back(all_.place_of(s));
     return it->second;
   }
 
@@ -111,7 +142,97 @@ class Unwinder {
   Dwfl* dwfl_ = nullptr;
   bool attached_ = false;
   Current current_;
-  std::map<uint64_t, std::vector<int32_t>> sites_;
+  std::map<uint64_t, Code> code_;
+};
+
+// The records of a file of samples, one after the other.
+class SampleFile {
+ public:
+  explicit SampleFile(const std::string& path) : file_(path, std::ios::binary) {}
+  explicit operator bool() const { return static_cast<bool>(file_); }
+  /// False at the end, or where a record was not finished.
+  bool next() {
+    uint64_t magic = 0;
+    if (!read(&magic, sizeof magic)) return false;
+    is_code = magic == kCodeMagic;
+    if (is_code) return read_rest(code) && read_body(code.bytes());
+    if (magic != kSampleMagic || !read_rest(sample)) return false;
+    if (sample.stack_bytes > (1u << 20) || sample.python_frames > kMostPythonFrames) return false;
+    return read_body(sample.stack_bytes + sample.python_frames * sizeof(RawPythonFrame));
+  }
+  bool is_code = false;
+  RawCode code{};
+  RawSample sample{};
+  std::vector<char> body;  // what follows either
+
+ private:
+  bool read(void* to, size_t bytes) {
+    return static_cast<bool>(
+        file_.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)));
+  }
+  template <class Record> bool read_rest(Record& r) {  // all but its magic number
+    return read(reinterpret_cast<char*>(&r) + sizeof r.magic, sizeof r - sizeof r.magic);
+  }
+  bool read_body(size_t bytes) {
+    if (bytes > (1u << 21)) return false;
+    body.resize(bytes);
+    return read(body.data(), bytes);
+  }
+  std::ifstream file_;
+};
+
+// The code objects of a Python program that samples name.
+class PythonCodes {
+ public:
+  PythonCodes(Collected& all, const std::string& path) : all_(all) {
+    for (SampleFile f(path); f.next();)
+      if (f.is_code) add(f.code, f.body);
+  }
+  std::vector<PythonPlace> places(const RawSample& sample, const char* frames) {
+    std::vector<PythonPlace> found;
+    for (uint32_t i = 0; i < sample.python_frames; ++i) {
+      RawPythonFrame f;
+      std::memcpy(&f, frames + i * sizeof f, sizeof f);
+      found.push_back({site_of(f), (f.instruction & RawPythonFrame::kEntry) != 0});
+    }
+    return found;
+  }
+
+ private:
+  struct Code {
+    std::string file, name;
+    int first_line;
+    std::vector<unsigned char> lines;
+  };
+  void add(const RawCode& raw, const std::vector<char>& body) {
+    const char* at = body.data();
+    Code c{std::string(at, raw.file_bytes),
+           std::string(at + raw.file_bytes, raw.name_bytes),
+           raw.first_line,
+           {}};
+    const auto* lines =
+        reinterpret_cast<const unsigned char*>(at + raw.file_bytes + raw.name_bytes);
+    c.lines.assign(lines, lines + raw.lines_bytes);
+    codes_.insert_or_assign(raw.number, std::move(c));
+  }
+  int32_t site_of(const RawPythonFrame& f) {
+    const auto [it, is_new] = sites_.try_emplace({f.code, f.instruction & ~RawPythonFrame::kEntry});
+    if (!is_new) return it->second;
+    Site s;
+    s.python = true;
+    s.function = "(Python)";  // where the table of code objects was full
+    if (const auto code = codes_.find(f.code); code != codes_.end()) {
+      const Code& c = code->second;
+      s.file = c.file;
+      s.function = c.name;
+      s.line = python_line(c.lines.data(), c.lines.size(), c.first_line, it->first.second);
+    }
+    return it->second = all_.place_of(s);
+  }
+
+  Collected& all_;
+  std::map<uint32_t, Code> codes_;
+  std::map<std::pair<uint32_t, uint32_t>, int32_t> sites_;  // by code and instruction
 };
 
 }  // namespace
@@ -119,25 +240,26 @@ class Unwinder {
 void read_samples(Collected& all, const std::string& folder, const std::string& tag,
                   int32_t process, const ProcessClock& clock,
                   const std::vector<CalledFrom>& calls) {
-  std::ifstream file(fmt::format("{}/samples-{}", folder, tag), std::ios::binary);
+  const std::string path = fmt::format("{}/samples-{}", folder, tag);
+  SampleFile file(path);
   if (!file) return;
+  PythonCodes python(all, path);
   Unwinder unwinder(all, fmt::format("{}/maps-{}", folder, tag));
-  RawSample raw;
-  std::vector<char> stack;
-  while (file.read(reinterpret_cast<char*>(&raw), sizeof raw)) {
-    if (raw.magic != kSampleMagic || raw.stack_bytes > (1u << 20)) break;
-    stack.resize(raw.stack_bytes);
-    if (!file.read(stack.data(), static_cast<std::streamsize>(stack.size()))) break;
+  while (file.next()) {
+    all.profile.run.recorded_bytes += static_cast<int64_t>(
+        file.body.size() + (file.is_code ? sizeof file.code : sizeof file.sample));
+    if (file.is_code) continue;
+    const RawSample& raw = file.sample;
     Sample s;
     s.at = clock.at(raw.at) - all.start_ns;
     s.thread = all.thread_index(process, raw.thread);
-    s.stack = unwinder.stack_of(raw, stack.data());
+    s.stack = unwinder.stack_of(raw, file.body.data(),
+                                python.places(raw, file.body.data() + raw.stack_bytes));
     if (raw.call < calls.size()) {
       s.signature = calls[raw.call].signature;
       s.site = calls[raw.call].site;
     }
     all.profile.samples.push_back(s);
-    all.profile.run.recorded_bytes += static_cast<int64_t>(sizeof raw) + raw.stack_bytes;
   }
 }
 

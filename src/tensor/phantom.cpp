@@ -32,6 +32,14 @@ void MemoryLedger::remove(size_t bytes, MemoryCategory category) {
   now_.by_category[static_cast<size_t>(category)] -= static_cast<int64_t>(bytes);
 }
 
+void MemoryLedger::touch(int64_t bytes, MemoryCategory category) {
+  const std::lock_guard lock(mutex_);
+  if (now_.total + bytes <= peak_.total) return;
+  peak_ = now_;
+  peak_.total += bytes;
+  peak_.by_category[static_cast<size_t>(category)] += bytes;
+}
+
 MemorySnapshot MemoryLedger::now() const {
   const std::lock_guard lock(mutex_);
   return now_;

@@ -17,6 +17,8 @@ class MemoryLedger {
  public:
   void add(size_t bytes, MemoryCategory category);
   void remove(size_t bytes, MemoryCategory category);
+  /// What is taken and given back at once: only the peak can tell.
+  void touch(int64_t bytes, MemoryCategory category);
   MemorySnapshot now() const;
   MemorySnapshot peak() const;
   /// Lets the peak start again from what is there now.

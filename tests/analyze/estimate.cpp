@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "derived/support.h"
@@ -147,10 +148,10 @@ TEST_CASE("estimate: memory by phase is the allocator's") {
 
 namespace {
 
-// Bytes at the end of a phase, the most during it, and what of that kernels took for themselves.
+// Bytes at the end of a phase and the most during it.
 struct PhaseBytes {
   std::string name;
-  int64_t end = 0, peak = 0, scratch = 0;
+  int64_t end = 0, peak = 0;
 };
 
 // A training step that names its phases: model, forward, backward, step.
@@ -162,8 +163,6 @@ std::vector<PhaseBytes> measured(const Step& step) {
   const auto close = [&] {
     out.back().end = memory_stats().allocated - before;
     out.back().peak = memory_stats().peak - before;
-    out.back().scratch =
-        memory_stats().by_category_at_peak[static_cast<size_t>(MemoryCategory::Temporary)];
     reset_peak_memory_stats();
   };
   reset_peak_memory_stats();
@@ -178,8 +177,7 @@ std::vector<PhaseBytes> estimated(const Step& step) {
   EstimateGuard guard;
   step([&](const char* name) { guard.phase(name); });
   std::vector<PhaseBytes> out;
-  for (const EstimatedPhase& p : guard.phases())
-    out.push_back({p.name, p.end.total, p.peak.total, 0});
+  for (const EstimatedPhase& p : guard.phases()) out.push_back({p.name, p.end.total, p.peak.total});
   return out;
 }
 
@@ -200,7 +198,7 @@ Step step_of(Make make, Loss loss) {
 
 }  // namespace
 
-TEST_CASE("estimate: memory at forward, backward and step is a run's, but for kernels' scratch") {
+TEST_CASE("estimate: memory at forward, backward and step is a run's, kernels' scratch included") {
   const std::vector<std::pair<std::string, Step>> programs = {
       {"two-layer net",
        step_of<optim::SGD, optim::SGDOptions>(
@@ -223,17 +221,28 @@ TEST_CASE("estimate: memory at forward, backward and step is a run's, but for ke
            },
            [](models::GPT& m) {
              return m->forward(zeros({4, 64}, kInt64)).logsumexp(-1).mean();
-           })}};
+           })},
+      {"ResNet-18", step_of<optim::SGD, optim::SGDOptions>([] { return models::resnet18(); },
+                                                           [](models::ResNet& m) {
+                                                             return nn::functional::cross_entropy(
+                                                                 m->forward(randn({2, 3, 48, 48})),
+                                                                 zeros({2}, kInt64));
+                                                           })}};
+  // On one thread: how far the scratch of several overlaps is up to the scheduler.
+  struct OneThread {
+    int before = get_num_threads();
+    OneThread() { set_num_threads(1); }
+    ~OneThread() { set_num_threads(before); }
+  } const one;
   for (const auto& [name, step] : programs) {
     const std::vector<PhaseBytes> real = measured(step), counted = estimated(step);
     REQUIRE(real.size() == counted.size());
     for (size_t i = 0; i + 1 < real.size(); ++i) {
       INFO(name << ", " << real[i].name << ": end " << real[i].end << " counted " << counted[i].end
-                << ", peak " << real[i].peak << " counted " << counted[i].peak << ", scratch "
-                << real[i].scratch);
+                << ", peak " << real[i].peak << " counted " << counted[i].peak);
       CHECK(counted[i].end == real[i].end);
-      CHECK(counted[i].peak <= real[i].peak);
-      CHECK(counted[i].peak >= real[i].peak - real[i].scratch);
+      const auto peak = static_cast<double>(real[i].peak);
+      CHECK(std::abs(static_cast<double>(counted[i].peak) - peak) <= 0.03 * peak);
     }
   }
 }

@@ -80,6 +80,14 @@ TEST_CASE("analyze: twelve feed-forward blocks, and 125 million parameters with 
   CHECK(m.of(MemoryCategory::Optimizer) / 1'000'000 == 1'000);
 }
 
+TEST_CASE("analyze: an activation counts one FLOP an element, whatever it is made of") {
+  nn::Sequential activations(nn::Tanh(), nn::SELU(), nn::ReLU6(), nn::PReLU(), nn::LogSigmoid(),
+                             nn::GELU(), nn::Softmin(1));
+  CHECK(count_flops(activations, randn({3, 8})) == 7 * 8);
+  CHECK(count_flops(AnalyzedModel([](const Tensor& x) { return x.exp() + 1; }), randn({3, 8})) ==
+        0);
+}
+
 TEST_CASE("analyze: shared weights count once") {
   const EstimateGuard guard;
   models::GPT gpt;

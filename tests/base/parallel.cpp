@@ -175,6 +175,76 @@ TEST_CASE("parallel_for: a forked child runs on one thread") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
+TEST_CASE("parallel_team: members meet, and see what the others wrote") {
+  for (const int threads : {1, 2, 4, 7}) {  // also more than there are cores
+    const Threads guard(threads);
+    std::vector<int64_t> values(100, 1), sums(7);
+    std::atomic<int> members{0};
+    parallel_team(100, [&](TeamMember& team) {
+      ++members;
+      CHECK(team.threads() == threads);
+      for (int round = 0; round < 50; ++round) {
+        for (int64_t i = team.begin(100); i < team.end(100); ++i) ++values[static_cast<size_t>(i)];
+        team.meet();
+        sums[static_cast<size_t>(team.thread())] =
+            std::accumulate(values.begin(), values.end(), int64_t{0});
+        team.meet();
+        for (int t = 0; t < team.threads(); ++t)
+          if (sums[static_cast<size_t>(t)] != 100 * (round + 2)) throw ValueError("a sum is wrong");
+      }
+    });
+    CHECK(members == threads);
+    CHECK(values == std::vector<int64_t>(100, 51));
+  }
+}
+
+TEST_CASE("parallel_team: at most as many as asked for, and alone where a region is serial") {
+  const Threads guard(4);
+  const auto size = [](int most) {
+    std::atomic<int> members{0};
+    parallel_team(most, [&](TeamMember& team) {
+      ++members;
+      team.meet();
+      if (team.threads() != members) throw ValueError("some are missing");
+    });
+    return members.load();
+  };
+  CHECK(size(100) == 4);
+  CHECK(size(3) == 3);
+  CHECK(size(1) == 1);
+  {
+    const SerialGuard serial;
+    CHECK(size(100) == 1);
+  }
+  std::atomic<int> inside{0};
+  parallel_chunks(4, [&](int64_t) { inside += size(100); });
+  CHECK(inside == 4);
+  parallel_team(100, [&](TeamMember&) {
+    CHECK(in_parallel_region());
+    inside += size(100);
+  });
+  CHECK(inside == 8);
+}
+
+TEST_CASE("parallel_team: an exception frees those who wait, and reaches the caller") {
+  const Threads guard(4);
+  for (int round = 0; round < 20; ++round) {
+    CHECK_THROWS_WITH_AS(parallel_team(4,
+                                       [&](TeamMember& team) {
+                                         team.meet();
+                                         if (team.thread() == round % 4) throw IndexError("lost");
+                                         team.meet();
+                                       }),
+                         "lost", IndexError);
+    std::atomic<int> members{0};
+    parallel_team(4, [&](TeamMember& team) {
+      team.meet();
+      ++members;
+    });
+    CHECK(members == 4);
+  }
+}
+
 TEST_CASE("threads: below one is refused") {
   const int before = get_num_threads();
   CHECK_THROWS_AS(set_num_threads(0), ValueError);

@@ -463,3 +463,25 @@ TEST_CASE("create_graph: the gradient of a gradient penalty") {
   g.square().sum().backward();
   CHECK(x.grad()[0].item<double>() == doctest::Approx(2 * 12 * 12));  // d/dx (3x^2)^2 = 36x^3
 }
+
+TEST_CASE("memory: results that a gradient may flow through are activations") {
+  const auto activations = [] {
+    return memory_stats().by_category[static_cast<size_t>(MemoryCategory::Activation)];
+  };
+  const Tensor w = ones({1000}).requires_grad_();
+  const int64_t before = activations();
+  const Tensor kept = w * 2;
+  CHECK(activations() - before == 4000);
+  {
+    const NoGradGuard off;
+    const Tensor plain = w * 2;
+    CHECK(activations() - before == 4000);
+  }
+  {
+    const MemoryCategoryGuard data(MemoryCategory::Data);  // the program's word counts
+    const Tensor chosen = w * 2;
+    CHECK(activations() - before == 4000);
+  }
+  kept.sum().backward();
+  CHECK(activations() - before == 4000);  // gradients are not
+}

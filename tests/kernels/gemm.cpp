@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/cpu.h"
+#include "kernels/gemm_stream.h"
 #include "pellucid/dtype.h"
 #include "pellucid/parallel.h"
 
@@ -93,9 +94,10 @@ double error(const Matrix<T>& a, const Matrix<T>& b, const Matrix<T>& before, co
 const Layout kLayouts[] = {Layout::Rows, Layout::Columns, Layout::PaddedRows, Layout::Strided,
                            Layout::Reversed};
 
-template <class T>
-void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, float alpha,
-           float beta, double tolerance) {
+/// With 1, 2 and 4 threads; `multiply` has gemm's arguments.
+template <class T, class F>
+void check_with(const F& multiply, int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc,
+                float alpha, float beta, double tolerance) {
   INFO("m ", m, " n ", n, " k ", k, " layouts ", int(la), int(lb), int(lc), " alpha ", alpha,
        " beta ", beta);
   const Matrix<T> a(m, k, la, 1), b(k, n, lb, 2);
@@ -109,7 +111,7 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, flo
         for (int64_t j = 0; j < n; ++j)
           c.data[static_cast<size_t>(c.index(i, j))] =
               static_cast<T>(std::numeric_limits<float>::quiet_NaN());
-    gemm<T>(m, n, k, static_cast<T>(alpha), a.read(), b.read(), static_cast<T>(beta), c.view());
+    multiply(m, n, k, static_cast<T>(alpha), a.read(), b.read(), static_cast<T>(beta), c.view());
     results.push_back(std::move(c));
   }
   CHECK(error(a, b, before, results[0], alpha, beta) < tolerance);
@@ -120,6 +122,13 @@ void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, flo
         same &= static_cast<double>(results[0].at(i, j)) == static_cast<double>(other.at(i, j));
     CHECK(same);
   }
+}
+
+template <class T>
+void check(int64_t m, int64_t n, int64_t k, Layout la, Layout lb, Layout lc, float alpha,
+           float beta, double tolerance) {
+  const auto multiply = [](auto... x) { gemm<T>(x...); };
+  check_with<T>(multiply, m, n, k, la, lb, lc, alpha, beta, tolerance);
 }
 
 template <class T> void check_sizes(double tolerance) {
@@ -193,6 +202,74 @@ TEST_CASE("gemm: a weight that is stored [out, in], with few and many rows of th
   for (const auto& [m, n, k] : sizes)
     for (const Layout la : {Layout::Rows, Layout::Columns})
       check<float>(m, n, k, la, Layout::Columns, Layout::PaddedRows, 1, 0, 1e-6);
+}
+
+/// The kernels in which an operand streams past, whatever gemm would choose.
+using Streamed = void (*)(const stream::Task&);
+auto streamed(Streamed kernel) {
+  return [kernel](int64_t m, int64_t n, int64_t k, float alpha, MatrixView<const float> a,
+                  MatrixView<const float> b, float beta, MatrixView<float> c) {
+    kernel({m, n, k, alpha, a, b.data, b.row_stride, beta, c.data, c.row_stride});
+  };
+}
+
+TEST_CASE("gemm: few rows and a large matrix in rows, as in the gradient of a layer's input") {
+  if (!stream::available()) return;
+  const int64_t sizes[][3] = {{1, 1, 1},      {14, 32, 256},  {15, 33, 257}, {33, 270, 300},
+                              {57, 47, 1030}, {130, 65, 515}, {270, 48, 70}, {600, 80, 90}};
+  int turn = 0;
+  for (const auto& [m, n, k] : sizes)
+    for (const Layout la : {Layout::Rows, Layout::Columns, Layout::PaddedRows}) {
+      const float beta = ++turn % 3 == 0 ? 0.0f : turn % 3 == 1 ? 1.0f : -0.5f;
+      check_with<float>(streamed(stream::multiply_few_rows), m, n, k, la,
+                        turn % 2 == 0 ? Layout::PaddedRows : Layout::Rows, Layout::PaddedRows,
+                        turn % 4 == 0 ? 0.5f : 1.0f, beta, 1e-6);
+    }
+  // By gemm, and with a bias.
+  check<float>(97, 1040, 1940, Layout::Rows, Layout::Rows, Layout::Rows, 1, 0, 1e-6);
+  const Matrix<float> a(97, 1940, Layout::Rows, 1), b(1940, 1040, Layout::Rows, 2);
+  Matrix<float> c(97, 1040, Layout::Rows, 3), expected = c;
+  gemm_bias<float>(97, 1040, 1940, a.read(), b.read(), a.data.data(), 1, c.data.data(), 1040);
+  gemm<float>(97, 1040, 1940, 1, a.read(), b.read(), 0, expected.view());
+  add_bias<float>(97, 1040, a.data.data(), 1, expected.data.data(), 1040);
+  CHECK(c.data == expected.data);
+}
+
+TEST_CASE("gemm: a large result of a short sum, as in the gradient of a layer's weight") {
+  if (!stream::available()) return;
+  const int64_t sizes[][3] = {{1, 1, 1},     {14, 32, 256},  {15, 33, 257},
+                              {75, 800, 40}, {300, 50, 300}, {130, 1550, 20}};
+  int turn = 0;
+  for (const auto& [m, n, k] : sizes)
+    for (const Layout la : {Layout::Rows, Layout::Columns, Layout::Strided}) {
+      const float beta = ++turn % 3 == 0 ? 0.0f : turn % 3 == 1 ? 1.0f : -0.5f;
+      check_with<float>(streamed(stream::multiply_short), m, n, k, la,
+                        turn % 2 == 0 ? Layout::PaddedRows : Layout::Rows, Layout::PaddedRows,
+                        turn % 4 == 0 ? 0.5f : 1.0f, beta, 1e-6);
+    }
+  check<float>(2050, 980, 129, Layout::Columns, Layout::Rows, Layout::Rows, 1, 0, 1e-6);  // by gemm
+}
+
+TEST_CASE("gemm: a nan or an infinity reaches its row or column and nothing else") {
+  if (!stream::available()) return;
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              inf = std::numeric_limits<float>::infinity();
+  const int64_t m = 40, n = 75, k = 300;
+  for (const Streamed kernel : {stream::multiply_few_rows, stream::multiply_short}) {
+    Matrix<float> a(m, k, Layout::Rows, 1), b(k, n, Layout::Rows, 2), c(m, n, Layout::Rows, 3);
+    for (std::vector<float>* values : {&a.data, &b.data})
+      for (float& x : *values) x = std::abs(x) + 1;
+    a.data[static_cast<size_t>(a.index(m - 1, k - 1))] = nan;
+    b.data[static_cast<size_t>(b.index(k - 3, n - 1))] = inf;
+    streamed(kernel)(m, n, k, 1, a.read(), b.read(), 0, c.view());
+    bool right = true;
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        right &= i == m - 1   ? std::isnan(c.at(i, j))
+                 : j == n - 1 ? c.at(i, j) == inf
+                              : std::isfinite(c.at(i, j));
+    CHECK(right);
+  }
 }
 
 TEST_CASE_TEMPLATE("gemm: a linear layer has the bits of the product and then the bias", T, float,

@@ -93,6 +93,37 @@ TEST_CASE("models: gpt with its cache equals gpt without") {
   CHECK(equal(copy->forward(tokens), whole));
 }
 
+TEST_CASE("models: a gpt block is one op for one token, unless somebody watches its modules") {
+  manual_seed(2);
+  models::GPT gpt(
+      models::GPTOptions().vocab_size(17).block_size(12).n_layer(2).n_head(4).n_embd(128));
+  gpt->eval();
+  const Tensor tokens = randint(17, {1, 8}, kInt64);
+  const auto decode = [&] {
+    const NoGradGuard off;
+    gpt->clear_cache();
+    Tensors steps{gpt(tokens.narrow(1, 0, 3), true)};
+    for (int64_t t = 3; t < 8; ++t) steps.push_back(gpt(tokens.narrow(1, t, 1), true));
+    return cat(steps, 1);
+  };
+  const Tensor at_once = decode();
+  int calls = 0;
+  auto& block = gpt->h->at<models::GPTBlockImpl>(0);
+  auto handle = block.mlp->register_forward_hook(
+      [&](nn::Module&, const Tensors&, const Tensors&) { ++calls; });
+  CHECK(equal(decode(), at_once));
+  CHECK(calls == 6);
+  handle.remove();
+  CHECK(equal(decode(), at_once));
+  CHECK(calls == 6);
+  gpt->clear_cache();
+  const Tensor recorded = gpt(tokens, true);  // with gradients, all at once
+  CHECK(recorded.requires_grad());
+  CHECK(allclose(recorded, at_once, 1e-4, 1e-5));
+  gpt->to(kFloat16);
+  CHECK(decode().dtype() == kFloat16);  // 16-bit floats take the ops one by one
+}
+
 TEST_CASE("models: gpt learns a short text by heart") {
   manual_seed(2);
   models::GPT gpt(small_gpt());

@@ -31,6 +31,50 @@ TEST_CASE("nn values: volumes") {
   same(nn::InstanceNorm3d(2), -15.34129683624, 6.784579942086, leaf({2, 2, 2, 3}, 10));
 }
 
+TEST_CASE("nn values: pools of volumes") {
+  same(nn::MaxPool3d(
+           nn::MaxPool3dOptions({2, 3, 2}).stride({2, 1, 1}).padding({1, 1, 0}).ceil_mode(true)),
+       0.7761775899329, -0.2154095217285, leaf({2, 2, 4, 5, 4}, 10));
+  same(nn::AvgPool3d(nn::AvgPool3dOptions({2, 3, 2})
+                         .stride({2, 1, 1})
+                         .padding({1, 1, 0})
+                         .ceil_mode(true)
+                         .count_include_pad(false)),
+       -3.450815952771, 1.028268258158, leaf({2, 2, 4, 5, 4}, 10));
+  same(nn::AvgPool3d(nn::AvgPool3dOptions(2).divisor_override(3)), -0.3166886587601,
+       -2.051727139221, leaf({2, 4, 5, 4}, 10));
+  same(nn::AdaptiveAvgPool3d(nn::AdaptiveAvgPool3dOptions({2, std::nullopt, 3})), -0.8714809516214,
+       -0.1579479727152, leaf({1, 2, 4, 3, 5}, 10));
+  CHECK(printed(nn::MaxPool3d(nn::MaxPool3dOptions({2, 3, 2}).stride(2))) ==
+        "MaxPool3d(kernel_size=(2, 3, 2), stride=2, padding=0, dilation=1, ceil_mode=False)");
+  CHECK(printed(nn::AdaptiveAvgPool3d(nn::AdaptiveAvgPool3dOptions({2, std::nullopt, 3}))) ==
+        "AdaptiveAvgPool3d(output_size=(2, None, 3))");
+  CHECK(printed(nn::Dropout3d(0.3)) == "Dropout3d(p=0.3, inplace=False)");
+  const Tensor dropped = nn::Dropout3d(0.5)(ones({4, 8, 2, 2, 2})).flatten(2);
+  CHECK(dropped.equal(dropped.select(2, 0).unsqueeze(2).expand(dropped.sizes())));
+  CHECK_THROWS_AS(nn::MaxPool3d(2)(ones({2, 2, 2})), ShapeError);
+}
+
+TEST_CASE("nn values: alignments of sequences") {
+  const Tensor targets = tensor({{1, 2, 2}, {3, 1, 0}}), lengths = tensor({3, 2});
+  // PyTorch's gradient is that of scores before log_softmax.
+  const auto check = [&](nn::CTCLoss loss, const Tensor& to, std::vector<int64_t> steps,
+                         double value, double gradient) {
+    const Tensor x = leaf({steps[0], 2, 4}, 10);
+    const Tensor found = loss(x.log_softmax(2), to, tensor(steps), lengths);
+    CHECK(found.item<double>() == doctest::Approx(value).epsilon(1e-8));
+    found.backward();
+    CHECK((x.grad() * wave(x.sizes(), 2)).sum().item<double>() ==
+          doctest::Approx(gradient).epsilon(1e-7));
+  };
+  check(nn::CTCLoss(), targets, {6, 5}, 1.783124733687, -0.4331172433115);
+  check(nn::CTCLoss(nn::CTCLossOptions().reduction(kSum).blank(3)), tensor({{1, 2, 2}, {0, 1, 0}}),
+        {6, 5}, 10.8098791383, -1.146728295475);
+  check(nn::CTCLoss(nn::CTCLossOptions().reduction(kSum).zero_infinity(true)), targets, {3, 3},
+        3.316901215593, -0.5245351842107);
+  CHECK_THROWS_AS(nn::CTCLoss()(leaf({3, 2, 4}, 10), targets, tensor({4, 3}), lengths), ValueError);
+}
+
 TEST_CASE("nn values: windows as columns") {
   same(nn::Unfold(nn::UnfoldOptions({2, 3}).dilation({1, 2}).padding(1).stride(2)), 0.6043732098141,
        -0.4273502368838, leaf({2, 2, 4, 6}, 10));

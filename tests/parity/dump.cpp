@@ -62,10 +62,12 @@ std::vector<bool> changed_tensors(const Sample& before, const Sample& after) {
 void add_gradients(CallWriter& w, const Sample& s, const std::vector<bool>& changed, json& call) {
   size_t next = 0;
   Tensors leaves;
+  // What changes its arguments and has no gradient may refuse leaves.
+  const bool without = s.op->vjp == no_gradient && s.op->info->mutates;
   call["leaves"] = json::array();
   const Sample recorded = map_tensors(s, [&](const Tensor& t) {
     if (is_wrapped(t)) return t;
-    const bool leaf = !changed[next++] && t.is_floating_point();
+    const bool leaf = !changed[next++] && t.is_floating_point() && !without;
     call["leaves"].push_back(leaf);
     const Tensor own = copy_as(t, t.dtype());
     if (leaf) leaves.push_back(own.requires_grad_());

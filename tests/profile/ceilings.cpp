@@ -96,6 +96,29 @@ TEST_CASE("ceilings: what was written is read; anything else is measured again")
   CHECK_FALSE(load_ceilings(folder / kFile));
 }
 
+TEST_CASE("ceilings: of a busy and a later measurement the better figures are kept") {
+  const test::TemporaryFolder folder;
+  MachineCeilings busy = quick(), later = busy;
+  busy.busy = true;
+  busy.flops_all = 5e9;
+  busy.levels.back().all.copy = 9e9;
+  later.flops_all = 7e9;
+  later.levels.back().all.copy = 3e9;
+  take_best(later, busy);
+  CHECK(later.flops_all == 7e9);
+  CHECK(later.levels.back().all.copy == 9e9);
+
+  REQUIRE(save_ceilings(folder / kFile, busy));
+  busy.file = folder / kFile;
+  CHECK_FALSE(is_stale(busy));  // just measured
+  std::filesystem::last_write_time(
+      folder / kFile, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  CHECK(is_stale(busy));
+  later.file = busy.file;
+  later.busy = false;
+  CHECK_FALSE(is_stale(later));
+}
+
 TEST_CASE("ceilings: no temporary file stays, and a place that cannot be written is no error") {
   const test::TemporaryFolder folder;
   REQUIRE(save_ceilings(folder / kFile, quick()));

@@ -331,7 +331,7 @@ TEST_CASE("report: the overview's parts sum to the whole, and endings are told")
        {"takes 4", "two_layer.cpp:24(", "ended by signal 11 (Segmentation fault)",
         "1,000 events beyond the limit were dropped", "coverage: 100 %",
         "recording: ", "page-faults: 1,234", "cycles: none (the kernel gives none)",
-        "the peak of 458.20 kB is 87 % gradient"}) {
+        "the peak of 458.20 kB is 87 % gradients"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }

@@ -54,14 +54,15 @@ TEST_CASE("profile file: what is saved is loaded") {
   p.run.event_cost = 12.5;
   p.machine.cpu = "some CPU";
   p.machine.flops_one = p.machine.flops_all = p.machine.seconds = 1;
-  p.machine.levels.push_back({"L1", 1024, {1, 2, 3}, {4, 5, 6}});
+  p.machine.levels = {{"L1", 1024, {1, 2, 3}, {4, 5, 6}}};
   p.counters.push_back({"cycles", 0, "no hardware counters"});
   p.events[0].inputs = 0xfedcba98u;
   p.stalls = {{profile::Stall::Kind::PageFault, 10, 5, 0, 0},
-              {profile::Stall::Kind::Waiting, 20, 0, 0, -1},
+              {profile::Stall::Kind::Waiting, 20, 0, 0, -1, 9},
               {profile::Stall::Kind::Preempted, 30, 7, 0, 1}};
   p.run.stalls_missing = "not permitted";
   p.run.stalls_lost = 3;
+  p.run.notes = {"thread 7 is not recorded", "<b>\"\x1b"};
   p.save(file.path);
   const Profile q = Profile::load(file.path);
   CHECK(q.run.program == p.run.program);
@@ -77,9 +78,11 @@ TEST_CASE("profile file: what is saved is loaded") {
     CHECK(q.stalls[i].begin == p.stalls[i].begin);
     CHECK(q.stalls[i].duration == p.stalls[i].duration);
     CHECK(q.stalls[i].event == p.stalls[i].event);
+    CHECK(q.stalls[i].count == p.stalls[i].count);
   }
   CHECK(q.run.stalls_missing == "not permitted");
   CHECK(q.run.stalls_lost == 3);
+  CHECK(q.run.notes == p.run.notes);
   REQUIRE(q.events.size() == p.events.size());
   for (size_t i = 0; i < p.events.size(); ++i) {
     CHECK(q.events[i].begin == p.events[i].begin);
@@ -116,6 +119,18 @@ TEST_CASE("profile file: one of version 1 has neither stalls nor inputs") {
   CHECK(q.stalls.empty());
 }
 
+TEST_CASE("profile file: one of version 2 has no number of stalls") {
+  const File file("second");
+  Profile p = recorded();
+  p.stalls = {{profile::Stall::Kind::Waiting, 20, 3, 0, -1}};
+  p.save(file.path);
+  run_sql(file.path, "ALTER TABLE stall DROP COLUMN count; PRAGMA user_version=2");
+  const Profile q = Profile::load(file.path);
+  REQUIRE(q.stalls.size() == 1);
+  CHECK(q.stalls[0].count == 1);
+  CHECK(q.stalls[0].duration == 3);
+}
+
 TEST_CASE("profile file: missing, foreign, newer and damaged files") {
   const File file("bad");
   CHECK(message_of(file.path).find("could not be read") != std::string::npos);
@@ -142,7 +157,13 @@ TEST_CASE("profile file: missing, foreign, newer and damaged files") {
   run_sql(file.path, "UPDATE signature SET inputs = '{'");
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
-  run_sql(file.path, "INSERT INTO stall VALUES (NULL, 'waiting', 1, 1, 0, 100000)");
+  run_sql(file.path, "INSERT INTO stall VALUES (NULL, 'waiting', 1, 1, 0, 100000, 1)");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "INSERT INTO stall VALUES (NULL, 'waiting', 1, 1, 0, -1, 0)");
+  CHECK(message_of(file.path).find("damaged") != std::string::npos);
+  p.save(file.path);
+  run_sql(file.path, "UPDATE run SET value = '[1' WHERE key = 'notes'");
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
   run_sql(file.path, "DROP TABLE frame");

@@ -73,7 +73,7 @@ def test_parameters_are_checked():
         D.Bernoulli()
     D.Normal(0.0, -1.0, validate_args=False)
     with pytest.raises(NotImplementedError, match="no gradient here"):
-        D.Gamma(1.0, 1.0).rsample()
+        D.Poisson(1.0).rsample()
 
 
 def test_gradients_reach_the_parameters():
@@ -83,6 +83,24 @@ def test_gradients_reach_the_parameters():
     assert mean.grad.tolist() == [1, 1, 1] and d.sample().requires_grad is False
     a = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda a: D.Gamma(a, 2.0).log_prob(torch.tensor(0.7, dtype=torch.float64)), (a,))
+
+
+def test_gradients_of_gamma_samples_are_those_of_their_means():
+    torch.manual_seed(1)
+    for concentration in (0.3, 2.5, 40.0):
+        a, rate = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (concentration, 2.0))
+        D.Gamma(a, rate).rsample((40000,)).mean().backward()  # the mean is a / rate
+        assert a.grad.item() == pytest.approx(0.5, rel=0.05) and rate.grad.item() == pytest.approx(-concentration / 4, rel=0.05)
+    a, b = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (2.0, 3.0))
+    D.Beta(a, b).rsample((40000,)).mean().backward()  # a / (a + b)
+    assert a.grad.item() == pytest.approx(3 / 25, rel=0.05) and b.grad.item() == pytest.approx(-2 / 25, rel=0.05)
+    shares = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+    D.Dirichlet(shares).rsample((40000,))[:, 0].mean().backward()
+    assert shares.grad.tolist() == pytest.approx([5 / 36, -1 / 36, -1 / 36], rel=0.08)
+    df = torch.tensor(5.0, dtype=torch.float64, requires_grad=True)
+    D.StudentT(df).rsample((200000,)).square().mean().backward()  # df / (df - 2)
+    assert df.grad.item() == pytest.approx(-2 / 9, rel=0.4)
+    assert not D.Gamma(a, b).sample().requires_grad and D.Gamma(a, b).has_rsample
 
 
 @pytest.mark.parametrize("p, q, expected", [

@@ -121,7 +121,10 @@ def test_exports(tmp_path):
     assert any(e.get("name") == "mm" for e in trace["traceEvents"])
     prof.export_stacks(str(tmp_path / "stacks.txt"))
     assert "mm" in (tmp_path / "stacks.txt").read_text()
-    assert "<pre>" in prof._repr_html_()
+    page = prof._repr_html_()
+    assert "<table" in page and "<script" not in page and page.count("<td") == page.count("</td>")
+    assert "<th" in prof.key_averages()._repr_html_() and "row_limit=-1 shows all" in prof.key_averages().table(row_limit=1)
+    assert prof.key_averages().table(row_limit=-1).count("\n") > prof.key_averages().table(row_limit=1).count("\n")
 
 
 def test_the_command_records_a_script(tmp_path):

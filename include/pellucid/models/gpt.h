@@ -42,11 +42,17 @@ class PELLUCID_API GPTBlockImpl : public nn::Cloneable<GPTBlockImpl> {
  public:
   explicit GPTBlockImpl(const GPTOptions& options);
   void reset() override;
+  /// One token after cached ones goes through a single op where nobody can tell: gradients are off,
+  /// nothing is dropped and no module inside has a hook. PELLUCID_FUSED_DECODE=0 turns that off.
   Tensor forward(const Tensor& x, bool use_cache);
   GPTOptions options;
   nn::LayerNorm ln_1{nullptr}, ln_2{nullptr};
   nn::ModuleHolder<GPTAttentionImpl> attn{nullptr};
   nn::ModuleHolder<GPTMlpImpl> mlp{nullptr};
+
+ private:
+  bool is_one_op(const Tensor& x, bool use_cache) const;
+  Tensor decode(const Tensor& x);
 };
 
 class PELLUCID_API GPTImpl : public nn::Cloneable<GPTImpl>, public LanguageModel {

@@ -70,6 +70,10 @@ class PELLUCID_API KVCache {
  public:
   /// Adds k and v [B, H, new positions, D], and returns all that is kept, as views.
   std::tuple<Tensor, Tensor> append(const Tensor& k, const Tensor& v);
+  /// The memory of keys and values, [B, H, capacity, D] each, with room for keys of `sizes` [B, H,
+  /// new positions, D]. Whoever writes them at length() calls advance afterwards.
+  std::tuple<Tensor, Tensor> make_room(IntArrayRef sizes, DType dtype);
+  void advance(int64_t positions) { length_ += positions; }
   /// Forgets all positions and keeps the memory.
   void clear() { length_ = 0; }
   int64_t length() const { return length_; }
@@ -80,7 +84,7 @@ class PELLUCID_API KVCache {
   bool empty() const { return length_ == 0; }
 
  private:
-  void grow(const Tensor& like, int64_t needed);
+  void grow(IntArrayRef sizes, DType dtype, int64_t needed);
   Tensor keys_, values_;
   int64_t length_ = 0, reserve_ = 0;
 };

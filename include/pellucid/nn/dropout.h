@@ -32,6 +32,14 @@ class PELLUCID_API Dropout2dImpl : public detail::DropoutBase<Dropout2dImpl> {
 };
 using Dropout2d = ModuleHolder<Dropout2dImpl>;
 
+/// Zeroes whole channels, of volumes.
+class PELLUCID_API Dropout3dImpl : public detail::DropoutBase<Dropout3dImpl> {
+ public:
+  using DropoutBase::DropoutBase;
+  Tensor forward(Tensor input);
+};
+using Dropout3d = ModuleHolder<Dropout3dImpl>;
+
 /// Keeps mean and variance of inputs that were self-normalised (SELU).
 class PELLUCID_API AlphaDropoutImpl : public detail::DropoutBase<AlphaDropoutImpl> {
  public:
@@ -50,6 +58,7 @@ using FeatureAlphaDropout = ModuleHolder<FeatureAlphaDropoutImpl>;
 
 extern template class detail::DropoutBase<DropoutImpl>;
 extern template class detail::DropoutBase<Dropout2dImpl>;
+extern template class detail::DropoutBase<Dropout3dImpl>;
 extern template class detail::DropoutBase<AlphaDropoutImpl>;
 extern template class detail::DropoutBase<FeatureAlphaDropoutImpl>;
 

@@ -106,6 +106,14 @@ class PELLUCID_API PoissonNLLLossImpl
 };
 using PoissonNLLLoss = ModuleHolder<PoissonNLLLossImpl>;
 
+class PELLUCID_API CTCLossImpl : public detail::OptionsModule<CTCLossImpl, CTCLossOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths);
+};
+using CTCLoss = ModuleHolder<CTCLossImpl>;
+
 class PELLUCID_API NLLLossImpl : public Cloneable<NLLLossImpl> {
  public:
   explicit NLLLossImpl(NLLLossOptions options = {});

@@ -28,6 +28,16 @@ class PELLUCID_API AvgPool2dImpl : public detail::OptionsModule<AvgPool2dImpl, A
 };
 using AvgPool2d = ModuleHolder<AvgPool2dImpl>;
 
+class PELLUCID_API AvgPool3dImpl : public detail::OptionsModule<AvgPool3dImpl, AvgPool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit AvgPool3dImpl(ExpandingArray<3> kernel_size)
+      : OptionsModule(AvgPool3dOptions(kernel_size)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using AvgPool3d = ModuleHolder<AvgPool3dImpl>;
+
 class PELLUCID_API AdaptiveAvgPool1dImpl
     : public detail::OptionsModule<AdaptiveAvgPool1dImpl, AdaptiveAvgPool1dOptions> {
  public:
@@ -49,6 +59,17 @@ class PELLUCID_API AdaptiveAvgPool2dImpl
   std::string extra_repr() const override;
 };
 using AdaptiveAvgPool2d = ModuleHolder<AdaptiveAvgPool2dImpl>;
+
+class PELLUCID_API AdaptiveAvgPool3dImpl
+    : public detail::OptionsModule<AdaptiveAvgPool3dImpl, AdaptiveAvgPool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit AdaptiveAvgPool3dImpl(ExpandingArrayWithOptionalElem<3> output_size)
+      : OptionsModule(AdaptiveAvgPool3dOptions(output_size)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using AdaptiveAvgPool3d = ModuleHolder<AdaptiveAvgPool3dImpl>;
 
 class PELLUCID_API LPPool1dImpl : public detail::OptionsModule<LPPool1dImpl, LPPool1dOptions> {
  public:
@@ -93,6 +114,16 @@ class PELLUCID_API MaxPool2dImpl : public detail::OptionsModule<MaxPool2dImpl, M
   std::string extra_repr() const override;
 };
 using MaxPool2d = ModuleHolder<MaxPool2dImpl>;
+
+class PELLUCID_API MaxPool3dImpl : public detail::OptionsModule<MaxPool3dImpl, MaxPool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit MaxPool3dImpl(ExpandingArray<3> kernel_size)
+      : OptionsModule(MaxPool3dOptions(kernel_size)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using MaxPool3d = ModuleHolder<MaxPool3dImpl>;
 
 class PELLUCID_API AdaptiveMaxPool1dImpl
     : public detail::OptionsModule<AdaptiveMaxPool1dImpl, AdaptiveMaxPool1dOptions> {

@@ -3,12 +3,22 @@ import math
 
 import pellucid as torch
 
+from .. import _C
 from . import constraints
 from .distribution import Distribution, broadcast_all
 
 
 def standard_gamma(concentration):
-    """Gamma variables of scale 1, without gradients (Marsaglia and Tsang, 2000): draws until all are accepted."""
+    """Gamma variables of scale 1, through which gradients reach the concentration: each stays at its place in the distribution."""
+    made = _draw_gamma(concentration)
+    if not (torch.is_grad_enabled() and concentration.requires_grad):
+        return made
+    fixed = concentration.detach()
+    return made + (concentration - fixed) * _C.functions["_standard_gamma_grad"](fixed, made)
+
+
+def _draw_gamma(concentration):
+    """Marsaglia and Tsang, 2000: draws until all are accepted."""
     with torch.no_grad():
         a = concentration.detach().double()
         small = a < 1
@@ -29,7 +39,8 @@ def standard_gamma(concentration):
 
 
 class Gamma(Distribution):
-    """The sum of `concentration` exponential variables of a rate; rsample is not there."""
+    """The sum of `concentration` exponential variables of a rate."""
+    has_rsample = True
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
 
@@ -49,10 +60,8 @@ class Gamma(Distribution):
     def mode(self):
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
-    def sample(self, sample_shape=torch.Size()):
-        with torch.no_grad():
-            shape = self._extended_shape(sample_shape)
-            return standard_gamma(self.concentration.expand(shape)) / self.rate
+    def rsample(self, sample_shape=torch.Size()):
+        return standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -78,6 +87,7 @@ class Chi2(Gamma):
 
 class InverseGamma(Distribution):
     """1 / Gamma(concentration, rate)."""
+    has_rsample = True
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
 
@@ -89,8 +99,8 @@ class InverseGamma(Distribution):
     def mean(self):
         return torch.where(self.concentration > 1, self.rate / (self.concentration - 1), math.inf)
 
-    def sample(self, sample_shape=torch.Size()):
-        return Gamma(self.concentration, self.rate, validate_args=False).sample(sample_shape).reciprocal()
+    def rsample(self, sample_shape=torch.Size()):
+        return Gamma(self.concentration, self.rate, validate_args=False).rsample(sample_shape).reciprocal()
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -102,7 +112,8 @@ class InverseGamma(Distribution):
 
 
 class Dirichlet(Distribution):
-    """Shares that sum to 1; rsample is not there."""
+    """Shares that sum to 1."""
+    has_rsample = True
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.simplex
 
@@ -121,10 +132,9 @@ class Dirichlet(Distribution):
         total = self.concentration.sum(-1, True)
         return self.concentration * (total - self.concentration) / (total ** 2 * (total + 1))
 
-    def sample(self, sample_shape=torch.Size()):
-        with torch.no_grad():
-            parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-            return parts / parts.sum(-1, True)
+    def rsample(self, sample_shape=torch.Size()):
+        parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
+        return parts / parts.sum(-1, True)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -139,7 +149,8 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
-    """A share between 0 and 1; rsample is not there."""
+    """A share between 0 and 1."""
+    has_rsample = True
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
 
@@ -159,8 +170,8 @@ class Beta(Distribution):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (total ** 2 * (total + 1))
 
-    def sample(self, sample_shape=torch.Size()):
-        return self._dirichlet().sample(sample_shape).select(-1, 0)
+    def rsample(self, sample_shape=torch.Size()):
+        return self._dirichlet().rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -172,6 +183,7 @@ class Beta(Distribution):
 
 class StudentT(Distribution):
     """A normal variable over the root of a Chi2."""
+    has_rsample = True
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
 
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
@@ -187,11 +199,10 @@ class StudentT(Distribution):
         finite = self.scale ** 2 * self.df / (self.df - 2)
         return torch.where(self.df > 2, finite, torch.where(self.df > 1, math.inf, math.nan))
 
-    def sample(self, sample_shape=torch.Size()):
-        with torch.no_grad():
-            shape = self._extended_shape(sample_shape)
-            z = Chi2(self.df, validate_args=False).sample(sample_shape)
-            return self.loc + self.scale * torch.randn(shape, dtype=self.df.dtype) * torch.rsqrt(z / self.df)
+    def rsample(self, sample_shape=torch.Size()):
+        z = Chi2(self.df, validate_args=False).rsample(sample_shape)
+        normal = torch.randn(self._extended_shape(sample_shape), dtype=self.df.dtype)
+        return self.loc + self.scale * normal * torch.rsqrt(z / self.df)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -208,6 +219,7 @@ class StudentT(Distribution):
 
 class FisherSnedecor(Distribution):
     """The ratio of two Chi2, each over its degrees of freedom."""
+    has_rsample = True
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
 
@@ -219,8 +231,8 @@ class FisherSnedecor(Distribution):
     def mean(self):
         return torch.where(self.df2 > 2, self.df2 / (self.df2 - 2), math.nan)
 
-    def sample(self, sample_shape=torch.Size()):
-        one, two = (Gamma(df / 2, df / 2, validate_args=False).sample(sample_shape) for df in (self.df1, self.df2))
+    def rsample(self, sample_shape=torch.Size()):
+        one, two = (Gamma(df / 2, df / 2, validate_args=False).rsample(sample_shape) for df in (self.df1, self.df2))
         return one / two
 
     def log_prob(self, value):

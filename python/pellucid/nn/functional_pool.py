@@ -7,7 +7,7 @@ __all__ = ["max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg
            "max_pool2d_with_indices", "avg_pool3d", "max_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d", "lp_pool3d",
            "max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
-avg_pool1d, avg_pool2d = _F["avg_pool1d"], _F["avg_pool2d"]
+avg_pool1d, avg_pool2d, avg_pool3d = _F["avg_pool1d"], _F["avg_pool2d"], _F["avg_pool3d"]
 max_pool1d_with_indices, max_pool2d_with_indices = _F["max_pool1d_with_indices"], _F["max_pool2d_with_indices"]
 
 
@@ -82,31 +82,16 @@ def _by_dims(input, over_images, over_depth):
     return x.reshape((*input.shape[:-3], *x.shape[1:]))
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-    """Means over windows of volumes."""
-    k, p = _three(kernel_size), _three(padding)
-    s = k if stride is None or stride == [] else _three(stride)
-    one = None if divisor_override is None else 1
-    made = _by_dims(input,
-                    lambda x: avg_pool2d(x, k[1:], s[1:], p[1:], ceil_mode, count_include_pad, one),
-                    lambda x: avg_pool2d(x, (1, k[0]), (1, s[0]), (0, p[0]), ceil_mode, count_include_pad, one))
-    return made if divisor_override is None else made / divisor_override
-
-
 def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     """Maxima over windows of volumes."""
     if return_indices:
         raise NotImplementedError("max_pool3d: return_indices=True is not there.")
-    k, p, d = _three(kernel_size), _three(padding), _three(dilation)
-    s = k if stride is None or stride == [] else _three(stride)
-    return _by_dims(input, lambda x: max_pool2d(x, k[1:], s[1:], p[1:], d[1:], ceil_mode),
-                    lambda x: max_pool2d(x, (1, k[0]), (1, s[0]), (0, p[0]), (1, d[0]), ceil_mode))
+    return _F["max_pool3d"](input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 def adaptive_avg_pool3d(input, output_size):
     """Means over parts, so that output_size are left."""
-    depth, *image = _sizes(input, output_size, 3)
-    return _by_dims(input, lambda x: adaptive_avg_pool2d(x, image), lambda x: adaptive_avg_pool2d(x, (None, depth)))
+    return _F["adaptive_avg_pool3d"](input, _sizes(input, output_size, 3))
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):

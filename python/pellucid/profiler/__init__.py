@@ -193,7 +193,7 @@ class profile:
 
     def report(self, name="overview", sort="", by="", limit=-1, format="text"):
         """The table of `pellucid report --table NAME`."""
-        return self._read().report(name, sort, by, limit, format)
+        return self._read().report(name, sort, by, limit, format).replace("--limit 0 shows all", "limit=0 shows all")
 
     def export_chrome_trace(self, path):
         path = _os.fspath(path)
@@ -215,10 +215,10 @@ class profile:
         self._read().save(_os.fspath(path))
 
     def _repr_html_(self):
-        import html
+        from ._html import overview
         if self.profile is None:
             return "<pre>a profile that has recorded nothing yet</pre>"
-        return "<pre>" + html.escape(self.report()) + "</pre>"
+        return overview(self.profile)
 
 
 def _modules(on):

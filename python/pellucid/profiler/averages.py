@@ -32,10 +32,15 @@ class EventList(list):
 
     def table(self, sort_by=None, row_limit=100, max_src_column_width=75, max_name_column_width=55,
               max_shapes_column_width=80, header=None, top_level_events_only=False):
-        text = self._profile.report("torch", sort_by or "", self._by, row_limit)
+        text = self._profile.report("torch", sort_by or "", self._by, max(row_limit, 0))
+        text = text.replace("--limit 0 shows all", "row_limit=-1 shows all")
         return f"{header}\n{text}" if header else text
 
     __str__ = table
+
+    def _repr_html_(self):
+        from ._html import table
+        return table(json.loads(self._profile.report("torch", "", self._by, 100, "json"))["tables"][0])
 
     @property
     def self_cpu_time_total(self):

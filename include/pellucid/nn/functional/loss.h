@@ -28,6 +28,10 @@ PELLUCID_API Tensor huber_loss(const Tensor& input, const Tensor& target,
                                const HuberLossFuncOptions& options = {});
 PELLUCID_API Tensor poisson_nll_loss(const Tensor& input, const Tensor& target,
                                      const PoissonNLLLossFuncOptions& options = {});
+/// log_probs [T, N, C], targets [N, S] or one after another, and the lengths of both.
+PELLUCID_API Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets,
+                             const Tensor& input_lengths, const Tensor& target_lengths,
+                             const CTCLossFuncOptions& options = {});
 PELLUCID_API Tensor nll_loss(const Tensor& input, const Tensor& target,
                              const NLLLossFuncOptions& options = {});
 PELLUCID_API Tensor cross_entropy(const Tensor& input, const Tensor& target,

@@ -12,6 +12,10 @@ PELLUCID_API Tensor avg_pool1d(const Tensor& input, const AvgPool1dFuncOptions& 
 PELLUCID_API Tensor avg_pool2d(const Tensor& input, const AvgPool2dFuncOptions& options);
 PELLUCID_API Tensor max_pool1d(const Tensor& input, const MaxPool1dFuncOptions& options);
 PELLUCID_API Tensor max_pool2d(const Tensor& input, const MaxPool2dFuncOptions& options);
+PELLUCID_API Tensor avg_pool3d(const Tensor& input, const AvgPool3dFuncOptions& options);
+PELLUCID_API Tensor max_pool3d(const Tensor& input, const MaxPool3dFuncOptions& options);
+PELLUCID_API Tensor adaptive_avg_pool3d(const Tensor& input,
+                                        const AdaptiveAvgPool3dFuncOptions& options);
 PELLUCID_API std::tuple<Tensor, Tensor> max_pool1d_with_indices(
     const Tensor& input, const MaxPool1dFuncOptions& options);
 PELLUCID_API std::tuple<Tensor, Tensor> max_pool2d_with_indices(

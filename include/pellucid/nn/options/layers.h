@@ -88,6 +88,7 @@ struct DropoutOptions {
   PELLUCID_ARG(bool, inplace) = false;
 };
 using Dropout2dOptions = DropoutOptions;
+using Dropout3dOptions = DropoutOptions;
 using AlphaDropoutOptions = DropoutOptions;
 using FeatureAlphaDropoutOptions = DropoutOptions;
 

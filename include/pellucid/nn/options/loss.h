@@ -102,6 +102,12 @@ struct GaussianNLLLossOptions {
   PELLUCID_ARG(double, eps) = 1e-6;
   PELLUCID_ARG(reduction_t, reduction) = kMean;
 };
+struct CTCLossOptions {
+  using reduction_t = detail::reduction_t;
+  PELLUCID_ARG(int64_t, blank) = 0;
+  PELLUCID_ARG(reduction_t, reduction) = kMean;
+  PELLUCID_ARG(bool, zero_infinity) = false;
+};
 struct NLLLossOptions {
   using reduction_t = detail::reduction_t;
   PELLUCID_ARG(Tensor, weight);
@@ -139,6 +145,7 @@ using SmoothL1LossFuncOptions = SmoothL1LossOptions;
 using HuberLossFuncOptions = HuberLossOptions;
 using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
 using GaussianNLLLossFuncOptions = GaussianNLLLossOptions;
+using CTCLossFuncOptions = CTCLossOptions;
 using NLLLossFuncOptions = NLLLossOptions;
 using CrossEntropyFuncOptions = CrossEntropyLossOptions;
 using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;

@@ -1,0 +1,143 @@
+// Pooling of volumes [N, C, D, H, W], composed of pools of images: first over height and width,
+// then over depth. Maxima and means over a box are those of the means or maxima of its slices.
+#include "ops/common.h"
+#include "ops/conv.h"
+#include "pellucid/ops.h"
+
+namespace pellucid {
+namespace {
+
+using Values = std::vector<Value>;
+
+Tensor check_volume(const Call& c) {
+  check_defined(c, 0, "self");
+  const Tensor& x = c.in(0);
+  PELLUCID_CHECK(x.dim() == 4 || x.dim() == 5, ShapeError,
+                 "{}: [N, C, D, H, W] or [C, D, H, W] is needed, found sizes {}.", c.name(),
+                 x.sizes());
+  return x;
+}
+
+// over_images pools the last two dims, over_depth the last one, which is then depth.
+template <class Images, class Depth>
+Tensor by_dims(const Tensor& x, Images over_images, Depth over_depth) {
+  const IntArrayRef sizes = x.sizes();
+  const size_t n = sizes.size();
+  int64_t outer = 1;
+  for (size_t d = 0; d + 3 < n; ++d) outer *= sizes[d];
+  const Tensor images = over_images(x.reshape({outer, sizes[n - 3], sizes[n - 2], sizes[n - 1]}));
+  const Tensor pooled = over_depth(images.movedim(1, -1)).movedim(-1, 1);
+  Dims out(sizes);
+  for (size_t d = 0; d < 3; ++d) out[n - 3 + d] = pooled.size(static_cast<int64_t>(d) + 1);
+  return pooled.reshape(out);
+}
+
+struct Window {
+  explicit Window(const Call& c)
+      : kernel(per_dim(c.name(), "kernel_size", c.ints(0), 3)),
+        stride(c.ints(1).empty() ? kernel : per_dim(c.name(), "stride", c.ints(1), 3)),
+        padding(per_dim(c.name(), "padding", c.ints(2), 3)) {}
+  Dims kernel, stride, padding;
+  static IntArrayRef image(const Dims& v) { return v.ref().slice(1, 2); }
+};
+
+Tensor compose_max(const Call& c) {
+  const Tensor x = check_volume(c);
+  const Window w(c);
+  const Dims dilation = per_dim(c.name(), "dilation", c.ints(3), 3);
+  const bool ceil_mode = c.flag(4);
+  return by_dims(
+      x,
+      [&](const Tensor& t) {
+        return max_pool2d(t, Window::image(w.kernel), Window::image(w.stride),
+                          Window::image(w.padding), Window::image(dilation), ceil_mode);
+      },
+      [&](const Tensor& t) {
+        return max_pool2d(t, {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]},
+                          {1, dilation[0]}, ceil_mode);
+      });
+}
+
+Tensor compose_avg(const Call& c) {
+  const Tensor x = check_volume(c);
+  const Window w(c);
+  const bool ceil_mode = c.flag(3), padded = c.flag(4);
+  // Sums where the caller divides.
+  const std::optional<int64_t> divisor = c.has_attr(5) ? std::optional<int64_t>(1) : std::nullopt;
+  PELLUCID_CHECK(!c.has_attr(5) || c.integer(5) != 0, ValueError,
+                 "avg_pool3d: divisor_override must not be 0.");
+  const Tensor pooled = by_dims(
+      x,
+      [&](const Tensor& t) {
+        return avg_pool2d(t, Window::image(w.kernel), Window::image(w.stride),
+                          Window::image(w.padding), ceil_mode, padded, divisor);
+      },
+      [&](const Tensor& t) {
+        return avg_pool2d(t, {1, w.kernel[0]}, {1, w.stride[0]}, {0, w.padding[0]}, ceil_mode,
+                          padded, divisor);
+      });
+  return divisor ? pooled.div(static_cast<double>(c.integer(5))) : pooled;
+}
+
+Tensor compose_adaptive(const Call& c) {
+  const Tensor x = check_volume(c);
+  const Dims size = per_dim(c.name(), "output_size", c.ints(0), 3);
+  return by_dims(
+      x, [&](const Tensor& t) { return adaptive_avg_pool2d(t, Window::image(size)); },
+      [&](const Tensor& t) {
+        return adaptive_avg_pool2d(t, {t.size(-2), size[0]});
+      });
+}
+
+}  // namespace
+
+extern constinit const OpDef max_pool3d_op = {
+    .schema =
+        "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
+        "dilation=1, bool ceil_mode=False) -> Tensor",
+    .doc = "The maximum of each window of volumes.",
+    .kind = OpKind::Reduction,
+    .compose = [](const Call& c) -> Tensors { return {compose_max(c)}; },
+    .onnx = {"MaxPool", 12},
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({1, 2, 4, 3, 4}), 2});
+          s.add({sample_randn({2, 4, 5, 4}), Value::ints({2, 3, 2}), Value::ints({2, 1, 1}),
+                 Value::ints({1, 1, 0}), 1, true});
+          s.error({sample_randn({2, 3, 4}), 2}, "[N, C, D, H, W] or [C, D, H, W] is needed");
+        },
+};
+
+extern constinit const OpDef avg_pool3d_op = {
+    .schema =
+        "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool "
+        "ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    .doc = "The mean of each window of volumes.",
+    .kind = OpKind::Reduction,
+    .compose = [](const Call& c) -> Tensors { return {compose_avg(c)}; },
+    .onnx = {"AveragePool", 11},
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({1, 2, 4, 3, 4}), 2});
+          s.add({sample_randn({2, 4, 5, 4}), Value::ints({2, 3, 2}), Value::ints({2, 1, 1}),
+                 Value::ints({1, 1, 0}), true, false});
+          s.add({sample_randn({1, 1, 3, 3, 3}), 2, 1, 0, false, true, 3});
+          s.error({sample_randn({2, 3, 4}), 2}, "[N, C, D, H, W] or [C, D, H, W] is needed");
+          s.error({sample_randn({1, 1, 3, 3, 3}), 2, 1, 0, false, true, 0}, "must not be 0");
+        },
+};
+
+extern constinit const OpDef adaptive_avg_pool3d_op = {
+    .schema = "adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor",
+    .doc = "Averages that divide D x H x W into output_size windows.",
+    .kind = OpKind::Reduction,
+    .compose = [](const Call& c) -> Tensors { return {compose_adaptive(c)}; },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({1, 2, 4, 3, 5}), Value::ints({2, 2, 3})});
+          s.add({sample_randn({2, 4, 3, 5}), 1});
+          s.error({sample_randn({2, 3, 4}), 2}, "[N, C, D, H, W] or [C, D, H, W] is needed");
+        },
+};
+
+}  // namespace pellucid

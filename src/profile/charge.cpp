@@ -1,0 +1,105 @@
+// What is known only when all events are read: when events that were cut off ended, whose line and
+// module backward work has, and which block of memory was freed by whom.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "profile/collect.h"
+
+namespace pellucid::profile {
+namespace {
+
+// An event that was cut off lasts as long as what is known of it.
+void close_open_events(Profile& p) {
+  std::map<int32_t, int64_t> last;
+  for (const Event& e : p.events) last[e.thread] = std::max(last[e.thread], e.end);
+  for (size_t i = p.events.size(); i-- > 0;) {
+    Event& e = p.events[i];
+    if (!e.open) continue;
+    const int64_t end = std::max(last[e.thread], e.begin);
+    e.self += end - e.end;
+    if (e.parent >= 0) p.events[static_cast<size_t>(e.parent)].self -= end - e.end;
+    e.end = end;
+  }
+}
+
+// Templates of our headers run in the program's own code; the line that called them is that of the
+// scope around.
+void skip_headers(Profile& p) {
+  std::vector<char> ours;
+  for (const Site& s : p.sites) ours.push_back(is_library_header(s.file));
+  for (Event& e : p.events) {
+    if (e.parent < 0 || (e.site >= 0 && !ours[static_cast<size_t>(e.site)])) continue;
+    const int32_t above = p.events[static_cast<size_t>(e.parent)].site;
+    if (above >= 0) e.site = above;
+  }
+}
+
+// Backward work belongs to the forward call that left the node: its line and module.
+void charge_backward(Collected& all) {
+  Profile& p = all.profile;
+  for (const Collected::BackwardNode& b : all.backward) {
+    const auto it = all.nodes.find(Collected::key(b.process, b.node));
+    if (it != all.nodes.end()) p.events[static_cast<size_t>(b.event)].forward = it->second;
+  }
+  for (Event& e : p.events) {
+    if (e.phase != Phase::Backward) continue;
+    if (e.forward >= 0) {
+      const Event& f = p.events[static_cast<size_t>(e.forward)];
+      e.site = f.site;
+      e.module = f.module;
+    } else if (e.parent >= 0) {
+      const Event& above = p.events[static_cast<size_t>(e.parent)];
+      if (p.signatures[static_cast<size_t>(above.signature)].kind != EventKind::Engine) {
+        e.site = above.site;
+        e.module = above.module;
+      }
+    }
+  }
+}
+
+// Matches frees with allocations, over all threads in the order of time, and finds the peak.
+void pair_blocks(Collected& all) {
+  Profile& p = all.profile;
+  // Blocks of one thread may have the same stamp; they are in order already.
+  std::stable_sort(all.blocks.begin(), all.blocks.end(),
+                   [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
+  std::unordered_map<uint64_t, int32_t> alive;
+  int64_t now = p.run.memory_at_start, peak = now;
+  for (const Collected::Block& b : all.blocks) {
+    const auto event = [&]() -> Event* {
+      return b.event >= 0 ? &p.events[static_cast<size_t>(b.event)] : nullptr;
+    }();
+    const uint64_t key = Collected::key(b.process, b.address);
+    if (b.is_free) {
+      now -= b.bytes;
+      if (event) event->freed += b.bytes;
+      if (const auto it = alive.find(key); it != alive.end()) {
+        Allocation& a = p.allocations[static_cast<size_t>(it->second)];
+        a.end = b.at;
+        a.freed_by = b.event;
+        alive.erase(it);
+      }
+      continue;
+    }
+    now += b.bytes;
+    peak = std::max(peak, now);
+    if (event) event->allocated += b.bytes;
+    alive[key] = static_cast<int32_t>(p.allocations.size());
+    const int category = std::min<int>(b.category, kMemoryCategoryCount - 1);
+    p.allocations.push_back(
+        {b.at, -1, b.bytes, b.event, -1, b.thread, static_cast<MemoryCategory>(category)});
+  }
+  p.run.peak_memory = peak;
+}
+
+}  // namespace
+
+void charge_events(Collected& all) {
+  close_open_events(all.profile);
+  skip_headers(all.profile);
+  charge_backward(all);
+  pair_blocks(all);
+}
+
+}  // namespace pellucid::profile
