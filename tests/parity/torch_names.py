@@ -369,6 +369,7 @@ NO_COUNTERPART = {
 DIFFERENCES = {
     ("ctc_loss", "the gradient of input 0"): "PyTorch gives the gradient of scores before log_softmax, not that of its argument",
     ("linalg_qr", "raises 'linalg_qr: "): "a gradient of mode 'r' or of a tall 'complete' was asked for; PyTorch's backward raises as well",
+    ("_standard_gamma_grad", "raises '_standard_gamma_grad: "): "its gradient was asked for; PyTorch's backward raises as well",
     ("bce_loss", "the gradient of input 1"): "at 0 and 1 the logarithm is clamped in backward as it is in forward; PyTorch gives inf",
     ("binary_cross_entropy", "the gradient of input 1"): "as bce_loss",
     ("float_power", "float_power_ works here"): "in-place forms round into self's dtype; PyTorch refuses this one below float64",

@@ -108,7 +108,11 @@ def saved_elsewhere():
 
 
 def together():
-    threads = [threading.Thread(target=step) for _ in range(2)]
+    """Threads with tensors of their own: two of them must not run backward through one graph at the same time."""
+    def work():
+        x = torch.ones(3, requires_grad=True)
+        chance.choice(ONE)(x * 2).sum().backward()
+    threads = [threading.Thread(target=work) for _ in range(2)]
     for t in threads:
         t.start()
     for t in threads:
