@@ -30,7 +30,8 @@ if(doctest_FOUND AND test_sources)
   list(FILTER looping_sources INCLUDE REGEX "/tests/(derived|kernels)/")
   set_source_files_properties(${looping_sources} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
   pellucid_precompile(pellucid_tests
-    <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>)
+    <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>
+    <pellucid/pellucid.h>)
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
   add_test(NAME pellucid_tests COMMAND pellucid_tests)
 endif()
@@ -47,7 +48,12 @@ endforeach()
 
 # Built by name only: ninja bench_core.
 file(GLOB bench_sources CONFIGURE_DEPENDS bench/*.cpp)
-find_package(benchmark QUIET)
+option(PELLUCID_BENCH "Require Google Benchmark for bench_core (which is there to be built anyway when it is found)" OFF)
+if(PELLUCID_BENCH)
+  find_package(benchmark REQUIRED)
+else()
+  find_package(benchmark QUIET)
+endif()
 if(benchmark_FOUND AND bench_sources)
   add_executable(bench_core EXCLUDE_FROM_ALL ${bench_sources})
   target_link_libraries(bench_core PRIVATE

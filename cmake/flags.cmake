@@ -60,8 +60,8 @@ if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
 endif()
 
-# Headers of the standard library and of other libraries alone: ours change, and all files with them. The debug preset
-# has none, so a file that forgets to include what it uses is found there.
+# In the library headers of others alone: ours change, and all files with them. Commands and tests take the public API too,
+# whose parsing is half of their compile time. The debug preset has none, so a file that forgets to include what it uses is found there.
 function(pellucid_precompile target)
   if(PELLUCID_PCH)
     # With them GCC 12 warns of std::string's own copies; the debug preset keeps the warning.
