@@ -32,6 +32,7 @@ if(doctest_FOUND AND test_sources)
   pellucid_precompile(pellucid_tests
     <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>
     <pellucid/pellucid.h>)
+  pellucid_unity(pellucid_tests "/tests/(main[.]cpp|derived|kernels)")
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
   add_test(NAME pellucid_tests COMMAND pellucid_tests)
 endif()

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct EstimateFlags {
   std::string model, input, optimizer = "adam", machine, dtype = "float32";
   int64_t batch = 1, sequence = 0, modules = -1;
   bool json = false;
@@ -59,7 +59,7 @@ DType read_dtype(const std::string& name) {
       fmt::format("--dtype: expected float32, float64, float16 or bfloat16, found '{}'", name));
 }
 
-std::vector<int64_t> input_sizes(const Options& o, const MadeModel& model) {
+std::vector<int64_t> input_sizes(const EstimateFlags& o, const MadeModel& model) {
   std::vector<int64_t> sizes = {o.batch};
   const std::vector<int64_t> sample =
       o.input.empty() ? model.sample : read_sizes(o.input, "--input");
@@ -72,7 +72,7 @@ std::vector<int64_t> input_sizes(const Options& o, const MadeModel& model) {
 }
 
 // A training step under a guard; the phases without their least times.
-Estimate count_step(const Options& o, CountedStep& step) {
+Estimate count_step(const EstimateFlags& o, CountedStep& step) {
   const DefaultDType dtype(read_dtype(o.dtype));
   EstimateGuard guard;
   MadeModel model = make_model(o.model, o.sequence);
@@ -99,7 +99,7 @@ Estimate count_step(const Options& o, CountedStep& step) {
   return out;
 }
 
-Estimate estimate(const Options& o) {
+Estimate estimate(const EstimateFlags& o) {
   std::optional<MachineRates> given;
   if (!o.machine.empty()) given = read_machine(o.machine);
   CountedStep step;
@@ -221,7 +221,7 @@ Json modules_json(const Estimate& e) {
   return rows;
 }
 
-Json to_json(const Estimate& e, const Options& o) {
+Json to_json(const Estimate& e, const EstimateFlags& o) {
   Json phases = Json::array();
   for (const PhaseCost& p : e.phases) {
     Json memory;
@@ -254,7 +254,7 @@ Json to_json(const Estimate& e, const Options& o) {
 }
 
 int run_estimate(const Args& args) {
-  Options o;
+  EstimateFlags o;
   CommandLine line(args);
   line.add_option("MODEL", o.model, "A model's name, or a spec such as 'Sequential(Linear(8,4))'")
       ->required();

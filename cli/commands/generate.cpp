@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct GenerateFlags {
   std::string model, prompt;
   int64_t tokens = 200, top_k = 0;
   double temperature = 0.8, top_p = 1;
@@ -32,7 +32,7 @@ struct Options {
   bool no_cache = false, json = false;
 };
 
-void read_options(const Args& args, Options& o) {
+void read_options(const Args& args, GenerateFlags& o) {
   CommandLine line(args);
   line.add_option("--model", o.model, "A folder: what `train gpt` wrote, or a model of llama2.c")
       ->type_name("DIR")
@@ -113,7 +113,7 @@ struct Generated {
   }
 };
 
-Generated generate_text(const TextModel& m, const Options& o, std::vector<int64_t> prompt,
+Generated generate_text(const TextModel& m, const GenerateFlags& o, std::vector<int64_t> prompt,
                         const std::function<void(const std::string&)>& show) {
   Generated g{.ids = {}, .prompt = prompt.size(), .text = {}};
   Utf8Stream whole;
@@ -150,7 +150,7 @@ Generated generate_text(const TextModel& m, const Options& o, std::vector<int64_
   return g;
 }
 
-std::string report(const TextModel& m, const Options& o, const Generated& g,
+std::string report(const TextModel& m, const GenerateFlags& o, const Generated& g,
                    const std::optional<CacheGain>& gain) {
   std::string text = fmt::format("{}\n", m.description);
   text += fmt::format("{} prompt token{} read in {}; {} token{} at {:.0f} tokens/s {} the cache\n",
@@ -168,7 +168,7 @@ std::string report(const TextModel& m, const Options& o, const Generated& g,
 }
 
 int run_generate(const Args& args) {
-  Options o;
+  GenerateFlags o;
   read_options(args, o);
   const TextModel m = load_text_model(o.model);
   const std::vector<int64_t> prompt = m.encode(o.prompt);

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct GraphFlags {
   std::string expression, file, rankdir = "TB";
   std::vector<std::string> bindings;
   bool saved = false, json = false;
@@ -42,7 +42,7 @@ std::string picture_value(const Tensor& t) {
 
 // At each node the value it computed, at each leaf its value and its gradient.
 DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
-                       const std::vector<NamedGradient>& gradients, const Options& options) {
+                       const std::vector<NamedGradient>& gradients, const GraphFlags& options) {
   std::map<std::string, std::string> texts;  // by name; a later step of a name replaces an earlier
   DotOptions dot;
   dot.rankdir = options.rankdir;
@@ -62,7 +62,7 @@ DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
   return dot;
 }
 
-void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const Options& options) {
+void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const GraphFlags& options) {
   for (const Tensor& root : trace.roots())
     if (root.name().empty()) root.set_name(trace.result_name());
   const Tensors roots = trace.roots().empty() ? Tensors{Tensor()} : trace.roots();
@@ -119,7 +119,7 @@ Json node_json(const GraphNode& g, const Trace& trace) {
 }
 
 Json as_json(const Trace& trace, const std::vector<NamedGradient>& gradients,
-             const Options& options) {
+             const GraphFlags& options) {
   Json j = {{"expression", options.expression}, {"result", trace.result_name()}};
   j["leaves"] = j["values"] = j["gradients"] = j["nodes"] = j["edges"] = Json::array();
   for (const NamedStep& s : trace.leaves()) j["leaves"].push_back(step_json(s));
@@ -142,7 +142,7 @@ Json as_json(const Trace& trace, const std::vector<NamedGradient>& gradients,
 }
 
 int run_graph(const Args& args) {
-  Options options;
+  GraphFlags options;
   CommandLine line(args);
   line.add_option("EXPR", options.expression, "What to compute; statements are separated by ';'")
       ->required();

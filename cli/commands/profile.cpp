@@ -26,14 +26,14 @@ extern char** environ;
 namespace pellucid::cli {
 namespace {
 
-struct Options {
+struct ProfileFlags {
   std::string file = "profile.pellucid";
   bool count = false, trace = false, quiet = false, stacks = false;
   int sample = 0;
   std::string limit;
 };
 
-std::vector<std::string> environment_for(const Options& o, const std::string& folder) {
+std::vector<std::string> environment_for(const ProfileFlags& o, const std::string& folder) {
   std::vector<std::string> all;
   for (char** e = environ; *e; ++e)
     if (const std::string_view variable = *e;
@@ -90,7 +90,7 @@ bool is_own_command(const Args& args, const std::string& word) {
   return false;
 }
 
-void tell(const Args& args, const profile::Profile& p, const Options& o) {
+void tell(const Args& args, const profile::Profile& p, const ProfileFlags& o) {
   const double seconds = static_cast<double>(p.run.duration) / 1e9;
   if (p.run.signal)
     fmt::print(args.err,
@@ -123,7 +123,7 @@ void tell(const Args& args, const profile::Profile& p, const Options& o) {
   fmt::print(args.err, "{}: look at it with `pellucid report {}`\n", o.file, o.file);
 }
 
-int record(const Args& args, const Options& o, std::vector<std::string> program) {
+int record(const Args& args, const ProfileFlags& o, std::vector<std::string> program) {
   if (is_own_command(args, program[0]) && access(program[0].c_str(), X_OK) != 0)
     program.insert(program.begin(), profile::own_program());
   const std::string folder = o.file + ".raw";
@@ -153,7 +153,7 @@ int record(const Args& args, const Options& o, std::vector<std::string> program)
 }
 
 int run_profile(const Args& args) {
-  Options o;
+  ProfileFlags o;
   Args own = args;
   std::vector<std::string> program;
   for (size_t i = 0; i < own.words.size(); ++i)

@@ -8,14 +8,14 @@
 namespace pellucid::cli {
 namespace {
 
-struct Options {
+struct ReportFlags {
   std::string file, table, format = "text", output;
   profile::ReportOptions report;
 };
 
 // The table that fits the other options when none is named: cProfile's for its keys,
 // torch.profiler's for its own, the overview for none.
-std::string table_for(const Options& o) {
+std::string table_for(const ReportFlags& o) {
   if (!o.table.empty()) return o.table;
   if (!o.report.callers.empty() || !o.report.callees.empty()) return "cprofile";
   if (!o.report.by.empty()) return "torch";
@@ -25,7 +25,7 @@ std::string table_for(const Options& o) {
   return torch ? "torch" : "cprofile";
 }
 
-std::string rendered(const Options& o, const std::vector<profile::ReportTable>& tables) {
+std::string rendered(const ReportFlags& o, const std::vector<profile::ReportTable>& tables) {
   if (o.format == "json") return profile::to_json(tables);
   if (o.format == "csv") return profile::to_csv(tables);
   if (o.format == "text") return profile::to_text(tables);
@@ -33,7 +33,7 @@ std::string rendered(const Options& o, const std::vector<profile::ReportTable>& 
 }
 
 int run_report(const Args& args) {
-  Options o;
+  ReportFlags o;
   bool json = false;
   CommandLine line(args);
   line.add_option("FILE", o.file, "A recording that `pellucid profile` made")->required();

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct TimeFlags {
   std::vector<std::string> statements, setup;
   std::string unit, against;
   int64_t number = 0;
@@ -60,7 +60,7 @@ double empty_loop(Machine& machine) {
 }
 
 // timeit's warning, in the words and place that Python's warnings module gives it.
-void warn_if_unreliable(const Args& args, const Options& o, const std::vector<double>& timings) {
+void warn_if_unreliable(const Args& args, const TimeFlags& o, const std::vector<double>& timings) {
   const auto [best, worst] = std::minmax_element(timings.begin(), timings.end());
   if (*worst < *best * 4) return;
   fmt::print(
@@ -70,7 +70,7 @@ void warn_if_unreliable(const Args& args, const Options& o, const std::vector<do
       o.time(*worst), o.time(*best));
 }
 
-int run_single(const Args& args, Options& o, Machine& machine) {
+int run_single(const Args& args, TimeFlags& o, Machine& machine) {
   const expr::Code code = expr::compile(joined(o.statements));
   const TimedLoop loop = loop_of(machine, code);
   const bool talk = o.verbose > 0 && !o.json;
@@ -126,7 +126,7 @@ std::string_view word(Comparison::Verdict verdict) {
   return "cannot tell";
 }
 
-std::string comparison_text(const Options& o, const Comparison& c, const std::string& expression,
+std::string comparison_text(const TimeFlags& o, const Comparison& c, const std::string& expression,
                             int64_t n, int64_t m) {
   Table table(
       {{"expression"}, {"median", Align::Right}, {"best", Align::Right}, {"blocks", Align::Right}});
@@ -147,7 +147,7 @@ std::string comparison_text(const Options& o, const Comparison& c, const std::st
   return out;
 }
 
-int run_against(const Args& args, const Options& o, Machine& machine) {
+int run_against(const Args& args, const TimeFlags& o, Machine& machine) {
   const std::string expression = joined(o.statements);
   const expr::Code a = expr::compile(expression), b = expr::compile(o.against);
   const TimedLoop first = loop_of(machine, a), second = loop_of(machine, b);
@@ -179,7 +179,7 @@ int run_against(const Args& args, const Options& o, Machine& machine) {
 }
 
 int run_time(const Args& args) {
-  Options o;
+  TimeFlags o;
   CommandLine line(args);
   line.add_option("EXPR", o.statements, "What to time; several are lines of one program")
       ->required();
@@ -215,7 +215,7 @@ const Command kTime{
     .name = "time",
     .summary = "Time an expression as timeit does, or two against each other",
     .description =
-        "Compiles the expression once and runs it in a loop. Options and output are those of "
+        "Compiles the expression once and runs it in a loop. TimeFlags and output are those of "
         "Python's timeit. With --against, blocks of both expressions alternate; the ratio of their "
         "times comes with an interval (sign test on the pairs, 99 %) and a verdict: faster, slower "
         "or cannot tell.",

@@ -18,7 +18,7 @@ namespace {
 using namespace train;
 namespace fs = std::filesystem;
 
-struct Options {
+struct TrainFlags {
   std::string task, out, data;
   int threads = 0;
   bool resume = false, json = false;
@@ -69,7 +69,7 @@ void add_what_decides(CommandLine& line, TrainOptions& o) {
       ->capture_default_str();
 }
 
-void add_the_rest(CommandLine& line, TrainOptions& o, Options& options) {
+void add_the_rest(CommandLine& line, TrainOptions& o, TrainFlags& options) {
   line.add_option("--epochs", o.epochs, "Passes over the data")
       ->type_name("N")
       ->check(at_least(0))
@@ -108,7 +108,7 @@ void check_name(const char* option, const std::string& name,
 
 // Reads words into a request; where an option comes twice, the last one counts.
 Request read_request(const Args& args, const TaskInfo* info, const std::vector<std::string>& words,
-                     Options& options) {
+                     TrainFlags& options) {
   Command command = *args.command;
   if (info) {
     command.description = info->description;
@@ -207,7 +207,7 @@ int run_train(const Args& args) {
   // A task has options of its own, so it comes first.
   const bool named = !args.words.empty() && !args.words[0].starts_with("-");
   const TaskInfo* info = named ? &find_task(args.words[0]) : nullptr;
-  Options options;
+  TrainFlags options;
   Request request = read_request(args, info, args.words, options);
   if (!info) {
     find_task(options.task);

@@ -83,13 +83,6 @@ Object call_op(std::string_view name, const Arguments& arguments) {
 
 // ---- functions that are not ops
 
-bool flag(std::optional<Object> object, bool otherwise, std::string_view what) {
-  if (!object || object->is_none()) return otherwise;
-  PELLUCID_CHECK(object->as<bool>() != nullptr, TypeError, "{} must be a bool, found {}.", what,
-                 object->type_name());
-  return *object->as<bool>();
-}
-
 Object make_tensor(Arguments a) {
   const std::optional<Object> dtype = a.take("dtype");
   const bool grad = flag(a.take("requires_grad"), false, "tensor: requires_grad");
@@ -207,6 +200,13 @@ void Arguments::expect(std::string_view function, size_t least, size_t most) con
   PELLUCID_CHECK(n >= least && n <= most, TypeError,
                  "{}() takes {} positional argument{} but {} {} given.", function, wanted,
                  wanted == "1" ? "" : "s", n, n == 1 ? "was" : "were");
+}
+
+bool flag(std::optional<Object> object, bool otherwise, std::string_view what) {
+  if (!object || object->is_none()) return otherwise;
+  PELLUCID_CHECK(object->as<bool>() != nullptr, TypeError, "{} must be a bool, found {}.", what,
+                 object->type_name());
+  return *object->as<bool>();
 }
 
 bool is_function(std::string_view name) { return find_built_in(name) != nullptr || is_op(name); }

@@ -23,6 +23,9 @@ struct Arguments {
   void expect(std::string_view function, size_t least, size_t most) const;
 };
 
+/// A bool that was given, else (also for None) `otherwise`; throws TypeError, with `what` in it, for anything else.
+bool flag(std::optional<Object> object, bool otherwise, std::string_view what);
+
 /// Whether a function of that name exists.
 bool is_function(std::string_view name);
 /// Calls a function that exists.

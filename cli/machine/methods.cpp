@@ -81,13 +81,6 @@ Object type_as(const Tensor& self, Arguments a) {
   return self.to(to_value(a.positional[0]).tensor().dtype());
 }
 
-bool flag(std::optional<Object> object, bool otherwise, std::string_view what) {
-  if (!object) return otherwise;
-  PELLUCID_CHECK(object->as<bool>() != nullptr, TypeError, "{} must be a bool, found {}.", what,
-                 object->type_name());
-  return *object->as<bool>();
-}
-
 Object backward(const Tensor& self, Arguments a) {
   if (const std::optional<Object> g = a.take("gradient")) a.positional.push_back(*g);
   const bool create = flag(a.take("create_graph"), false, "backward: create_graph");

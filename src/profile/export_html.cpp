@@ -90,7 +90,7 @@ void put_shares(const ReportTable& t, Output& out) {
 }
 
 // Memory over time as stacked areas, one for each category and one for what was there before.
-void put_memory(const Profile& p, Output& out) {
+void put_memory_chart(const Profile& p, Output& out) {
   const ReportTable t = report(p, "timeline", {.limit = 240})[0];
   double most = 1;
   for (const auto& row : t.rows) most = std::max(most, row[1].number);
@@ -188,7 +188,7 @@ void export_html(const Profile& p, Output& out) {
         "<h2>Calls</h2>\n<p class=\"hint\">A row a depth, a rectangle a call path, as wide as "
         "its time. A click makes it the whole, a click on the whole goes back.</p>\n"
         "<div id=\"icicle\"></div><p id=\"what\"></p>\n<h2>Memory</h2>\n");
-    put_memory(p, out);
+    put_memory_chart(p, out);
     out.put("<h2>Tables</h2>\n");
     for (const char* name : {"torch", "modules", "roofline", "peak", "timeline", "steps"}) {
       out.print("<details><summary>{}</summary>\n", name);

@@ -17,7 +17,7 @@
 
 namespace pellucid::profile {
 namespace {
-constexpr size_t kStep = size_t{4} << 20;     // how much of a file is made ready at a time
+constexpr size_t kGrowth = size_t{4} << 20;     // how much of a file is made ready at a time
 constexpr size_t kWindow = size_t{16} << 20;  // how much of it stays in the process's memory
 }  // namespace
 
@@ -68,7 +68,7 @@ MappedFile::~MappedFile() {
 
 bool MappedFile::grow(size_t bytes) noexcept {
   if (bytes > most_ || !base_) return false;
-  const size_t wanted = std::min(most_, (bytes + kStep - 1) / kStep * kStep);
+  const size_t wanted = std::min(most_, (bytes + kGrowth - 1) / kGrowth * kGrowth);
   int error = 0;
   do {  // a timer's signal may interrupt it
     error = posix_fallocate(file_, static_cast<off_t>(ready_), static_cast<off_t>(wanted - ready_));

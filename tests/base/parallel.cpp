@@ -14,17 +14,11 @@
 
 #include "pellucid/error.h"
 #include "subprocess.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-/// Sets the thread count for a scope.
-struct Threads {
-  explicit Threads(int n) : previous(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(previous); }
-  int previous;
-};
 
 }  // namespace
 

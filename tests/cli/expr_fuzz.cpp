@@ -6,29 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/expr/compile.h"
 #include "cli/expr/parser.h"
+#include "tests/cli/dice.h"
 
 using namespace pellucid::expr;
 
 namespace {
 
 int iterations() { return std::getenv("PELLUCID_TEST_LONG") != nullptr ? 200'000 : 200; }
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<uint64_t>(n)); }
-  bool coin() { return below(2) == 0; }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 // Trees such as the parser makes: no negative literals, callees that can be called, slices inside
 // subscripts only.

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "pellucid/creation.h"
 #include "pellucid/memory.h"
 #include "pellucid/op.h"
+#include "tests/cli/dice.h"
 
 using namespace pellucid;
 using namespace pellucid::cli;
@@ -20,18 +20,6 @@ using namespace pellucid::cli;
 namespace {
 
 int programs() { return std::getenv("PELLUCID_TEST_LONG") != nullptr ? 200'000 : 3'000; }
-
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : engine_(seed) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<uint64_t>(n)); }
-  const std::string& of(const std::vector<std::string>& list) {
-    return list[static_cast<size_t>(below(static_cast<int>(list.size())))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 // Programs over small tensors, with every op by name and arguments that often fit.
 class ProgramMaker {

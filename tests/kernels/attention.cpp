@@ -12,16 +12,11 @@
 
 #include "base/philox.h"
 #include "pellucid/parallel.h"
+#include "threads.h"
 
 namespace {
 
 using namespace pellucid::kernels;
-
-struct Threads {
-  explicit Threads(int n) : before(pellucid::get_num_threads()) { pellucid::set_num_threads(n); }
-  ~Threads() { pellucid::set_num_threads(before); }
-  int before;
-};
 
 enum class Mask { None, Additive, Boolean };
 

@@ -10,17 +10,12 @@
 #include <vector>
 
 #include "pellucid/parallel.h"
+#include "threads.h"
 
 namespace {
 
 using pellucid::kernels::ConvShape;
 namespace kernels = pellucid::kernels;
-
-struct Threads {
-  explicit Threads(int n) : before(pellucid::get_num_threads()) { pellucid::set_num_threads(n); }
-  ~Threads() { pellucid::set_num_threads(before); }
-  int before;
-};
 
 template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {
   std::mt19937 generator(seed);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pellucid/parallel.h"
+#include "threads.h"
 
 namespace {
 
@@ -17,12 +18,6 @@ namespace kernels = pellucid::kernels;
 using Matrix = std::vector<double>;
 
 constexpr int64_t kSizes[] = {1, 2, 7, 8, 9, 15, 17, 31, 33, 64, 90, 131};
-
-struct Threads {
-  explicit Threads(int n) : before(pellucid::get_num_threads()) { pellucid::set_num_threads(n); }
-  ~Threads() { pellucid::set_num_threads(before); }
-  int before;
-};
 
 Matrix random_matrix(int64_t rows, int64_t columns, uint32_t seed) {
   std::mt19937 generator(seed);

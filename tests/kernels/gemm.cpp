@@ -14,18 +14,13 @@
 #include "kernels/gemm_stream.h"
 #include "pellucid/dtype.h"
 #include "pellucid/parallel.h"
+#include "threads.h"
 
 namespace {
 
 using namespace pellucid::kernels;
 using pellucid::BFloat16;
 using pellucid::Half;
-
-struct Threads {
-  explicit Threads(int n) : before(pellucid::get_num_threads()) { pellucid::set_num_threads(n); }
-  ~Threads() { pellucid::set_num_threads(before); }
-  int before;
-};
 
 enum class Layout { Rows, Columns, PaddedRows, Strided, Reversed };
 

@@ -10,16 +10,11 @@
 #include <vector>
 
 #include "pellucid/parallel.h"
+#include "threads.h"
 
 namespace {
 
 using namespace pellucid::kernels;
-
-struct Threads {
-  explicit Threads(int n) : before(pellucid::get_num_threads()) { pellucid::set_num_threads(n); }
-  ~Threads() { pellucid::set_num_threads(before); }
-  int before;
-};
 
 /// Few distinct values, so that windows have ties.
 template <class T> std::vector<T> random_values(int64_t n, uint32_t seed) {

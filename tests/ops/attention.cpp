@@ -6,16 +6,11 @@
 #include <limits>
 
 #include "pellucid/pellucid.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-struct Threads {
-  explicit Threads(int n) : before(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-  int before;
-};
 
 Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& added = {}) {
   Tensor scores = q.matmul(k.mT()).mul(1 / std::sqrt(static_cast<double>(q.size(-1))));

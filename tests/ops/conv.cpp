@@ -3,16 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "pellucid/pellucid.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-struct Threads {
-  explicit Threads(int n) : before(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-  int before;
-};
 
 struct Settings {
   int64_t stride = 1, padding = 0, dilation = 1, groups = 1;

@@ -5,16 +5,11 @@
 #include <limits>
 
 #include "pellucid/pellucid.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-struct Threads {
-  explicit Threads(int n) : before(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-  int before;
-};
 
 // The sum over the last dimension of a and the last but one of b, by broadcast and reduce.
 Tensor defining_sum(const Tensor& a, const Tensor& b) {

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/values.h"
 #include "pellucid/pellucid.h"
 
 using namespace pellucid;
 
 namespace {
 constexpr int64_t kNone = 0, kMean = 1, kSum = 2;
-double only(const Tensor& t) { return t.item<double>(); }
 }  // namespace
 
 TEST_CASE("pointwise losses: worked values") {

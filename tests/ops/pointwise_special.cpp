@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "derived/support.h"
+#include "ops/values.h"
 #include "pellucid/pellucid.h"
 
 using namespace pellucid;
@@ -14,7 +15,6 @@ TEST_SUITE_BEGIN("pointwise");
 
 namespace {
 
-constexpr double kInf = INFINITY, kNan = NAN;
 using Doubles = std::vector<double>;
 
 struct Case {

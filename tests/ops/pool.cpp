@@ -5,16 +5,11 @@
 #include <limits>
 
 #include "pellucid/pellucid.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-struct Threads {
-  explicit Threads(int n) : before(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-  int before;
-};
 
 // All windows of a padded [N, C, H, W] as the last two dimensions.
 Tensor windows(const Tensor& x, int64_t kernel, int64_t stride, int64_t padding, double fill) {

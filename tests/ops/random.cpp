@@ -3,13 +3,13 @@
 
 #include <cmath>
 
+#include "ops/values.h"
 #include "pellucid/pellucid.h"
 
 using namespace pellucid;
 
 namespace {
 constexpr int64_t kMany = 200000;
-double only(const Tensor& t) { return t.item<double>(); }
 }  // namespace
 
 TEST_CASE("random fills have the moments of their distributions") {

@@ -5,21 +5,17 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
+#include "ops/values.h"
 #include "pellucid/pellucid.h"
 
 using namespace pellucid;
 
 namespace {
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.sizes() == b.sizes() && a.dtype() == b.dtype() &&
          std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
 }
-
-double only(const Tensor& t) { return t.item<double>(); }
 
 /// The gradient of sum(f(x)) by x.
 Tensor gradient(const Tensor& values, const std::function<Tensor(const Tensor&)>& f) {

@@ -5,16 +5,11 @@
 #include "base/cpu.h"
 #include "base/parallel.h"
 #include "pellucid/pellucid.h"
+#include "threads.h"
 
 using namespace pellucid;
 
 namespace {
-
-struct Threads {
-  explicit Threads(int n) : before(get_num_threads()) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-  int before;
-};
 
 /// A layer with random parameters, and both ways through it.
 struct Layer {

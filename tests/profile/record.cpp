@@ -9,7 +9,6 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <map>
 #include <thread>
 
 #include "pellucid/nn.h"
@@ -17,6 +16,7 @@
 #include "pellucid/pellucid.h"
 #include "pellucid/profiler.h"
 #include "profile/recorder.h"
+#include "tests/profile/calls.h"
 
 namespace pellucid {
 namespace {
@@ -28,12 +28,6 @@ using profile::Profile;
 
 const profile::Signature& signature(const Profile& p, const Event& e) {
   return p.signatures[static_cast<size_t>(e.signature)];
-}
-
-std::map<std::string, int> calls(const Profile& p) {
-  std::map<std::string, int> count;
-  for (const Event& e : p.events) ++count[signature(p, e).name];
-  return count;
 }
 
 // A parent contains its children, and what it took itself is the rest.

@@ -3,23 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <map>
 #include <thread>
 
 #include "pellucid/pellucid.h"
 #include "pellucid/profiler.h"
+#include "tests/profile/calls.h"
 
 namespace pellucid {
 namespace {
 
 using profile::Profile;
-
-std::map<std::string, int> calls(const Profile& p) {
-  std::map<std::string, int> count;
-  for (const profile::Event& e : p.events)
-    ++count[p.signatures[static_cast<size_t>(e.signature)].name];
-  return count;
-}
 
 TEST_CASE("profile: blocks that go from thread to thread are paired, and the peak is right") {
   empty_cache();

@@ -21,7 +21,7 @@ constexpr size_t kLeastWords = 8, kMostWords = 24;
 constexpr size_t kTestOf = 10;  // every tenth paragraph is kept for testing
 constexpr int kLeastOften = 3;  // rarer words are all the same to the model
 constexpr int64_t kPadding = 0, kUnknown = 1;
-constexpr size_t kTestBatch = 256;
+constexpr size_t kEncoderTestBatch = 256;
 
 /// As many spoken as narrated passages: of the larger class, some are left out, evenly spread.
 std::vector<Passage> balanced(const std::vector<Passage>& all) {
@@ -85,7 +85,7 @@ class EncoderTask final : public Task {
     return cross_entropy_loss(scores(batch.data.masked_fill(hidden, kUnknown)), batch.target);
   }
   Evaluation evaluate() override {
-    return test_classifier(PairDataset(*test_).map(data::transforms::Stack<>()), kTestBatch,
+    return test_classifier(PairDataset(*test_).map(data::transforms::Stack<>()), kEncoderTestBatch,
                            [&](const Tensor& x) { return scores(x); });
   }
 

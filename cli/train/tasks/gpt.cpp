@@ -19,7 +19,7 @@ namespace {
 using data::datasets::TextDataset;
 
 constexpr double kTrainShare = 0.9;  // the rest of the text is the test
-constexpr size_t kTestBatch = 32;
+constexpr size_t kTextTestBatch = 32;
 
 class GptTask final : public Task {
  public:
@@ -89,7 +89,7 @@ class GptTask final : public Task {
 
   Evaluation evaluate() override {
     auto loader = data::make_data_loader<data::samplers::SequentialSampler>(
-        TextDataset(*test_).map(data::transforms::Stack<>()), kTestBatch);
+        TextDataset(*test_).map(data::transforms::Stack<>()), kTextTestBatch);
     double sum = 0;
     int64_t right = 0, total = 0;
     for (const data::Example<>& batch : *loader) {

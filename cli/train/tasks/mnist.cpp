@@ -13,7 +13,7 @@ namespace {
 
 using data::datasets::MNIST;
 
-constexpr size_t kTestBatch = 500;
+constexpr size_t kMnistTestBatch = 500;
 
 class MnistTask final : public Task {
  public:
@@ -34,7 +34,7 @@ class MnistTask final : public Task {
   }
 
   Evaluation evaluate() override {
-    return test_classifier(normalized_mnist(*test_), kTestBatch,
+    return test_classifier(normalized_mnist(*test_), kMnistTestBatch,
                            [&](const Tensor& x) { return model_(x); });
   }
 

@@ -15,7 +15,7 @@ namespace {
 
 using data::datasets::MNIST;
 
-constexpr size_t kTestBatch = 250;
+constexpr size_t kResnetTestBatch = 250;
 
 /// [to, from]: each row interpolates between two neighbours; pixels are areas, as in PyTorch with
 /// align_corners=False.
@@ -75,7 +75,7 @@ class ResNet18Task final : public Task {
     return cross_entropy_loss(model_(enlarged(batch.data)), batch.target);
   }
   Evaluation evaluate() override {
-    return test_classifier(normalized_mnist(*test_), kTestBatch,
+    return test_classifier(normalized_mnist(*test_), kResnetTestBatch,
                            [&](const Tensor& x) { return model_(enlarged(x)); });
   }
 
