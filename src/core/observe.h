@@ -1,0 +1,35 @@
+// OpObserver: a function that sees every op of a thread right after it ran, with its inputs and
+// results. While no observer is open in the process, the door pays for one load and a branch.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "pellucid/op.h"
+
+namespace pellucid {
+
+/// Calls `function` after each op that this thread runs, until the end of the scope. An op that is
+/// written with others is seen as those; what the function itself computes is not observed. The
+/// innermost observer of a thread is the one that sees.
+class PELLUCID_API OpObserver {
+ public:
+  using Function = std::function<void(const Call& call)>;
+  explicit OpObserver(Function function);
+  ~OpObserver();
+  OpObserver(const OpObserver&) = delete;
+
+  /// What the door tells when a kernel is done.
+  static void tell(const Call& call) {
+    if (open.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      tell_innermost(call);
+  }
+
+ private:
+  static void tell_innermost(const Call& call);
+  static std::atomic<int> open;  ///< observers of all threads
+  Function function_;
+  OpObserver* outer_;
+};
+
+}  // namespace pellucid
