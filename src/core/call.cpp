@@ -146,7 +146,7 @@ struct Door {
     if (detail::estimating() && !estimate::count(c)) [[unlikely]]
       return false;
     if (c.op_.kernel) c.op_.kernel(c);
-    OpObserver::tell(c);
+    detail::observe(c);
     return true;
   }
 

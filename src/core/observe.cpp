@@ -9,26 +9,30 @@ constinit thread_local OpObserver* current = nullptr;
 
 }  // namespace
 
-constinit std::atomic<int> OpObserver::open{0};
-
 OpObserver::OpObserver(Function function)
     : function_(std::move(function)), outer_(std::exchange(current, this)) {
-  open.fetch_add(1, std::memory_order_relaxed);
+  detail::open_observers.fetch_add(1, std::memory_order_relaxed);
 }
 
 OpObserver::~OpObserver() {
-  open.fetch_sub(1, std::memory_order_relaxed);
+  detail::open_observers.fetch_sub(1, std::memory_order_relaxed);
   current = outer_;
 }
 
-void OpObserver::tell_innermost(const Call& call) {
+namespace detail {
+
+constinit std::atomic<int> open_observers{0};
+
+void tell_observer(const Call& call) {
   // Nobody observes the observer, whose own ops would call it without end.
   struct Pause {
     Pause() : observer(std::exchange(current, nullptr)) {}
     ~Pause() { current = observer; }
     OpObserver* observer;
   } const pause;
-  if (pause.observer) pause.observer->function_(call);
+  if (pause.observer) pause.observer->see(call);
 }
+
+}  // namespace detail
 
 }  // namespace pellucid

@@ -18,18 +18,22 @@ class PELLUCID_API OpObserver {
   explicit OpObserver(Function function);
   ~OpObserver();
   OpObserver(const OpObserver&) = delete;
-
-  /// What the door tells when a kernel is done.
-  static void tell(const Call& call) {
-    if (open.load(std::memory_order_relaxed) != 0) [[unlikely]]
-      tell_innermost(call);
-  }
+  void see(const Call& call) const { function_(call); }
 
  private:
-  static void tell_innermost(const Call& call);
-  static std::atomic<int> open;  ///< observers of all threads
   Function function_;
   OpObserver* outer_;
 };
+
+namespace detail {
+/// How many observers are open, on whatever thread.
+extern constinit std::atomic<int> open_observers;
+void tell_observer(const Call& call);
+/// What the door calls when a kernel is done.
+inline void observe(const Call& call) {
+  if (open_observers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    tell_observer(call);
+}
+}  // namespace detail
 
 }  // namespace pellucid
