@@ -29,7 +29,7 @@ def time_text(side):
     if not side:
         return "-"
     ns, spread = side["ns"], side["iqr_ns"]
-    for unit, size in (("ms", 1e6), ("us", 1e3)):
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.3g} {unit} ±{spread / ns / 2:.0%}"
     return f"{ns:.0f} ns ±{spread / ns / 2:.0%}"

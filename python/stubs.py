@@ -18,8 +18,10 @@ HEAD = '''# Made from the op records by python/stubs.py; do not edit.
 import builtins
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
-from . import (amp as amp, autograd as autograd, cuda as cuda, distributions as distributions, func as func, linalg as linalg,
-               nn as nn, optim as optim, random as random, special as special, utils as utils)
+from . import (accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda,
+               distributed as distributed, distributions as distributions, func as func, jit as jit, linalg as linalg,
+               multiprocessing as multiprocessing, nn as nn, optim as optim, profiler as profiler, random as random,
+               serialization as serialization, special as special, testing as testing, torchviz as torchviz, utils as utils)
 @FUNCTIONS@
 from ._legacy import (BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor,
                       FloatTensor as FloatTensor, IntTensor as IntTensor, LongTensor as LongTensor)
@@ -177,7 +179,7 @@ def split(text):
     return [p for p in (*parts, text[start:].strip()) if p]
 
 
-def signature(schema, method, in_place):
+def signature(schema, method, in_place, random):
     """The arguments and result of a schema as Python text, or None where the first is not self for a method."""
     head, _, result = schema.partition(" -> ")
     inner = head[head.index("(") + 1:-1]
@@ -201,7 +203,10 @@ def signature(schema, method, in_place):
     if method and not seen_self:
         return None
     first, last = ["self"] if method else [], ["requires_grad: builtins.bool = ..."] if creates else []
-    return [*first, *ordered(arguments), *last], returns(result, in_place)
+    made = ordered(arguments)
+    if random:
+        last += ([] if "*" in made else ["*"]) + ["generator: Optional[Generator] = ..."]
+    return [*first, *made, *last], returns(result, in_place)
 
 
 def ordered(arguments):
@@ -232,7 +237,7 @@ def returns(result, in_place):
 
 
 def definitions(name, op, method, indent):
-    found = [s for s in (signature(x, method, name.endswith("_")) for x in op.schemas) if s]
+    found = [s for s in (signature(x, method, name.endswith("_"), op.random) for x in op.schemas) if s]
     # A list of ints may be given as several: zeros(2, 3), x.view(2, 3).
     gathers = [(a[:method] + ["*size: builtins.int"] + [x for x in a[method + 1:] if x != "*"], r) for a, r in found
                if len(a) > method and "Sequence[builtins.int]]" in a[method] and "Optional" not in a[method]

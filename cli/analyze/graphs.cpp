@@ -67,21 +67,18 @@ Analysis analyze_checkpoint(const AnalysisOptions& o) {
     same = same && r.same_gradients;
   }
   a.warning = c.warning;
-  std::vector<double> x, ms, mb;
+  std::vector<double> x, time, memory;
   for (const CheckpointResult& r : c.results)
     if (r.frequency > 0) {
       x.push_back(static_cast<double>(r.frequency));
-      ms.push_back(r.step_ms);
-      mb.push_back(r.peak_mb);
+      time.push_back(100 * (1 + r.time_added));
+      memory.push_back(100 * (1 - r.memory_saved));
     }
-  const std::vector<double> ends = {x.front(), x.back()};
-  a.chart = {
-      .title = a.title,
-      .x_label = "layers between checkpoints",
-      .y_label = "ms, MB",
-      .series = {line_of("step ms", 0, x, ms), line_of("peak MB", 1, x, mb),
-                 line_of("without: ms", 9, ends, {c.results[0].step_ms, c.results[0].step_ms}),
-                 line_of("without: MB", 7, ends, {c.results[0].peak_mb, c.results[0].peak_mb})}};
+  a.chart = {.title = a.title,  // shares, because milliseconds and megabytes have no common scale
+             .x_label = "layers between checkpoints",
+             .y_label = "% of a step without checkpoints",
+             .series = {line_of("time", 0, x, time), line_of("peak memory", 1, x, memory),
+                        line_of("without", 9, x, std::vector<double>(x.size(), 100))}};
   if (c.best_frequency == 0) {
     a.conclusion = "No frequency pays here: time x memory is least without checkpoints.";
   } else {

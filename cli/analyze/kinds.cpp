@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/analyze/analysis.h"
 #include "cli/app.h"
@@ -107,8 +108,10 @@ Analysis analyze_ops(const AnalysisOptions& o) {
                       std::string(least.bottleneck()),
                       {shares.back(), 0}});
   }
+  std::vector<std::string> short_names = names_of(a);  // "add (pointwise)" -> "add"
+  for (std::string& name : short_names) name.erase(name.find(" ("));
   a.chart =
-      with_bars({.title = a.title, .y_label = "% of the ceiling that binds"}, names_of(a), shares);
+      with_bars({.title = a.title, .y_label = "% of the ceiling that binds"}, short_names, shares);
   a.notes = {"A ceiling of memory is main memory's: what stays in a cache may pass 100 %."};
   const auto [worst, best] = std::minmax_element(shares.begin(), shares.end());
   a.conclusion = fmt::format("Nearest to its ceiling is {} ({:.0f} %), farthest {} ({:.0f} %).",
@@ -168,11 +171,12 @@ Analysis analyze_allocation(const AnalysisOptions& o) {
   a.chart = with_bars({.title = a.title, .y_label = "ms: make, fill, sum and free"}, names_of(a),
                       {total(0), total(1)});
   a.notes = {"Memory is what the allocator counts as allocated."};
+  const double added_ms = total(1) - total(0);
   a.conclusion = fmt::format(
       "A thousand blocks take {:.1f} % more memory and {:.1f} times the time of one block: {:.2f} "
-      "microseconds more for each.",
+      "microseconds {} for each.",
       100 * (a.column(2)[1] / a.column(2)[0] - 1), total(1) / total(0),
-      (total(1) - total(0)) * 1e3 / 1000);
+      std::abs(added_ms) * 1e3 / 1000, added_ms < 0 ? "less" : "more");
   return a;
 }
 

@@ -25,6 +25,7 @@ struct Options {
 struct ModelProfile {
   std::string name;
   std::vector<int64_t> input;
+  MachineRates machine;
   std::vector<LayerCost> layers;
   Figures forward, backward;
 };
@@ -44,6 +45,7 @@ ModelProfile measure(const Options& o) {
   constexpr int64_t kTimedRuns = 10;
   return {.name = model.name,
           .input = sizes,
+          .machine = machine,
           .layers = layer_costs(model.module, x, kTimedRuns),
           .forward = profile_forward_pass(model.module, x, machine),
           .backward = profile_backward_pass(model.module, x, model.loss, machine)};
@@ -78,12 +80,30 @@ void print_layers(std::FILE* out, const ModelProfile& p, int64_t depth) {
   fmt::print(out, "{}", table.print());
 }
 
+// "at least 0.67 ms at 50.00 GFLOP/s": what the batch takes on the machine whatever the code.
+std::string least_text(const ModelProfile& p) {
+  const double compute = p.forward["batch_flops"] / p.machine.flops_per_second;
+  const double memory = p.forward["batch_bytes"] / p.machine.bytes_per_second;
+  const double seconds = std::max(compute, memory);
+  return fmt::format(
+      "at least {} at {}",
+      seconds < 1e-4 ? format_time(seconds) : fmt::format("{:.2f} ms", seconds * 1e3),
+      compute >= memory ? format_count(p.machine.flops_per_second, "FLOP/s")
+                        : format_count(p.machine.bytes_per_second, "B/s"));
+}
+
 void print_summary(std::FILE* out, const ModelProfile& p) {
   const Figures &f = p.forward, &b = p.backward;
   const auto ms = [](double value) { return format_time(value / 1e3); };
+  const auto mb = [](double value) { return format_megabytes(value * 1e6); };
   fmt::print(out, "\nFLOPs of one sample: {} ({} MACs)\n",
              group_digits(static_cast<int64_t>(f["flops"])),
              group_digits(static_cast<int64_t>(f["macs"])));
+  const FlopSplit& batch = p.layers[0].cost.flops;
+  fmt::print(out, "FLOPs of the batch:  {} (contractions {}, others {}); {}\n",
+             group_digits(static_cast<int64_t>(f["batch_flops"])),
+             group_digits(static_cast<int64_t>(batch.contraction)),
+             group_digits(static_cast<int64_t>(batch.other)), least_text(p));
   fmt::print(out, "  {}\n", f.text("rule"));
   fmt::print(
       out, "forward:  {} (IQR {}, p95 {}, p99 {}, {} runs after {}), {:.2f} GFLOP/s, {:.0f} MB/s\n",
@@ -93,10 +113,11 @@ void print_summary(std::FILE* out, const ModelProfile& p) {
              ms(b["forward_latency_ms"]), ms(b["backward_latency_ms"]),
              b["backward_latency_ms"] / b["forward_latency_ms"], b["total_gflops_per_second"]);
   fmt::print(out,
-             "memory:   parameters {:.2f} MB, activations {:.2f}, gradients {:.2f}, peak {:.2f}; "
-             "Adam's state would take {:.2f}\n",
-             f["parameter_memory_mb"], f["activation_memory_mb"], f["gradient_memory_mb"],
-             f["peak_memory_mb"], b["optimizer_memory_estimates.adam"]);
+             "memory:   parameters {}, activations {}, gradients {}, peak {}; Adam's state would "
+             "take {}\n",
+             mb(f["parameter_memory_mb"]), mb(f["activation_memory_mb"]),
+             mb(f["gradient_memory_mb"]), mb(f["peak_memory_mb"]),
+             mb(b["optimizer_memory_estimates.adam"]));
   fmt::print(
       out, "bottleneck: {}; {:.1f} % of the machine's FLOP/s, {:.1f} % of the ceiling that binds\n",
       f.text("bottleneck"), 100 * f["computational_efficiency"], 100 * f["share_of_ceiling"]);
@@ -128,9 +149,12 @@ Json to_json(const ModelProfile& p) {
 bool is_model(const std::string& word) {
   const std::vector<std::string> names = model_names();
   if (std::find(names.begin(), names.end(), word) != names.end()) return true;
-  const std::string head = word.substr(0, word.find('('));
+  std::string head = word.substr(0, word.find('('));
+  if (const size_t times = head.find('*'); times != std::string::npos)  // "12 * Linear(8, 8)"
+    head.erase(0, std::min(head.find_first_not_of(' ', times + 1), head.size()));
   const std::vector<std::string> layers = layer_names();
-  return head.size() < word.size() && std::find(layers.begin(), layers.end(), head) != layers.end();
+  return word.find('(') != std::string::npos &&
+         std::find(layers.begin(), layers.end(), head) != layers.end();
 }
 
 int run_model_profile(const Args& args) {
@@ -156,8 +180,9 @@ int run_model_profile(const Args& args) {
   if (o.json) {
     fmt::print(args.out, "{}", json_text(to_json(p)));
   } else {
-    fmt::print(args.out, "{}, input {}: {} parameters\n\n", p.name, fmt::join(p.input, " x "),
-               group_digits(p.layers[0].parameters));
+    fmt::print(args.out, "{}, input {}: {} parameters = {}\n\n", p.name, fmt::join(p.input, " x "),
+               group_digits(p.layers[0].parameters),
+               format_megabytes(p.forward["parameter_memory_mb"] * 1e6));
     print_layers(args.out, p, o.depth);
     print_summary(args.out, p);
   }

@@ -92,10 +92,12 @@ Analysis analyze_overhead(const AnalysisOptions& o) {
                   "neighbouring blocks",
                   blocks, steps)};
   const std::vector<double> share = a.column(3);
+  const auto added = [&](size_t way) {
+    return share[way] > 0 ? fmt::format("{:.1f} %", share[way]) : "nothing that can be measured";
+  };
   a.conclusion = fmt::format(
-      "Tracing every op adds {:.1f} % to this step, sampling {:.1f} %, counting {:.1f} %; an event "
-      "costs {:.0f} ns.",
-      share[3], share[2], share[1], profile::measure_event_cost());
+      "Tracing every op adds {} to this step, sampling {}, counting {}; an event costs {:.0f} ns.",
+      added(3), added(2), added(1), profile::measure_event_cost());
   return a;
 }
 

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 
 #include "cli/app.h"
+#include "cli/text.h"
 
 namespace pellucid::cli {
 namespace {
@@ -67,6 +69,15 @@ std::string format_count(double value, std::string_view unit) {
   }
   if (prefix < 0) return fmt::format("{:.0f} {}", value, unit);
   return fmt::format("{:.2f} {}{}", value, kPrefixes[static_cast<size_t>(prefix)], unit);
+}
+
+std::string format_megabytes(double bytes) {
+  const double mb = bytes / 1e6;
+  if (mb < 0.01 || mb >= 1e5) return format_bytes(bytes);
+  if (mb >= 1000) return group_digits(std::llround(mb)) + " MB";
+  const int decimals = mb < 100 ? 2 : 1;
+  const bool whole = std::abs(mb - std::round(mb)) < 0.5 * std::pow(10, -decimals);
+  return fmt::format("{:.{}f} MB", mb, whole ? 0 : decimals);
 }
 
 }  // namespace pellucid::cli

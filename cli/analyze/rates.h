@@ -1,4 +1,4 @@
-// A machine's rates as text: "100GFLOP/s,50GB/s".
+// A machine's rates as text, "100GFLOP/s,50GB/s", and amounts as reports of models print them.
 #pragma once
 
 #include <string>
@@ -11,5 +11,8 @@ namespace pellucid::cli {
 MachineRates read_machine(const std::string& text);
 /// "1.53 GFLOP", "236.03 MFLOP": a number with a decimal prefix before the unit.
 std::string format_count(double value, std::string_view unit);
+/// "9.45 MB", "226.7 MB", "2,000 MB": megabytes with at most four digits and two decimals, so that
+/// parts and their sum have one unit; bytes and gigabytes where those would be 0 or too many.
+std::string format_megabytes(double bytes);
 
 }  // namespace pellucid::cli

@@ -200,11 +200,26 @@ nn::AnyModule build_sequential(const Ast& ast, NodeId id) {
   return nn::AnyModule(out);
 }
 
+// "12 * Linear(8, 8)": twelve layers, one after another, each with weights of its own.
+nn::AnyModule build_repeated(const Ast& ast, NodeId id) {
+  constexpr int64_t kMost = 1000;
+  const NodeId times = ast.child(id, 0);
+  const int64_t count = ast[times].kind == Kind::Integer ? ast[times].integer : 0;
+  if (ast[id].binary_op() != expr::BinaryOp::Multiply || count < 1 || count > kMost)
+    throw expr::ExprError(
+        ast.source(), ast[times].span,
+        fmt::format("expected a number from 1 to {} and a layer, as in 12 * Linear(8, 8)", kMost));
+  nn::Sequential out;
+  for (int64_t i = 0; i < count; ++i) out->push_back(build(ast, ast.child(id, 1)));
+  return nn::AnyModule(out);
+}
+
 // Nesting is bounded by the parser (kMaxNesting).
 nn::AnyModule build(const Ast& ast, NodeId id) {
   const auto fail = [&](NodeId at, std::string message) {
     throw expr::ExprError(ast.source(), ast[at].span, std::move(message));
   };
+  if (ast[id].kind == Kind::Binary) return build_repeated(ast, id);
   if (ast[id].kind != Kind::Call || ast[ast.child(id, 0)].kind != Kind::Name)
     fail(id, "expected a layer such as Linear(784, 128)");
   const std::string& name = ast.text(ast.child(id, 0));

@@ -1,5 +1,6 @@
 // Models by name or by spec: "resnet18", "gpt2-xl", 'Sequential(Linear(784,128), ReLU())'. A spec
-// is written as Python prints a module, with the arguments of torch.nn; positional or by name.
+// is written as Python prints a module, with the arguments of torch.nn; positional or by name. What
+// repeats is written once: 12 * Sequential(Linear(768,3072), GELU(), Linear(3072,768)).
 #pragma once
 
 #include <optional>

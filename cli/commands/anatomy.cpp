@@ -80,6 +80,17 @@ std::string conclusion(const std::vector<Anatomy>& rows) {
   return overhead + "; the kernel never takes more than half.";
 }
 
+// Parts that come to far more than the whole were timed while other programs held the cores.
+std::string noise_of(const std::vector<Anatomy>& rows) {
+  for (const Anatomy& a : rows)
+    if (a.rest < -0.3 * a.whole)
+      return fmt::format(
+          "the machine is too noisy: with {} elements the parts come to {:.1f} times the whole; "
+          "close other programs and measure again",
+          group_digits(a.elements), (a.whole - a.rest) / a.whole);
+  return {};
+}
+
 int run_anatomy(const Args& args) {
   std::string expression, sizes = "1,10,100,1000,10000,100000,1000000", interpreter = "python3";
   bool quick = false, python = false, json = false;
@@ -106,6 +117,8 @@ int run_anatomy(const Args& args) {
   else
     for (const int64_t n : elements) rows.push_back(op.measure(n, seconds));
   const std::vector<Part> parts = parts_of(python);
+  const std::string noise = noise_of(rows);
+  if (!noise.empty()) fmt::print(args.err, "warning: {}\n", noise);
   if (json) {
     fmt::print(args.out, "{}", json_text(to_json(expression, op, parts, rows)));
     return 0;
@@ -114,7 +127,8 @@ int run_anatomy(const Args& args) {
              op.op().info->name, to_text(parts, rows));
   Table how({{""}, {""}});
   for (const Part& p : parts) how.add({std::string(p.name), std::string(p.how)});
-  fmt::print(args.out, "{}\n{}\n", how.print(), conclusion(rows));
+  fmt::print(args.out, "{}\n{}{}\n", how.print(), conclusion(rows),
+             noise.empty() ? "" : " (Measured on a busy machine: do not rely on it.)");
   return 0;
 }
 

@@ -116,7 +116,14 @@ Estimate estimate(const EstimateFlags& o) {
 
 std::string input_text(const Estimate& e) { return fmt::format("{}", fmt::join(e.input, " x ")); }
 
-std::string time_text(double seconds) { return seconds == 0 ? "" : format_time(seconds); }
+// Beyond a thousand seconds in minutes, hours or days.
+std::string time_text(double seconds) {
+  if (seconds < 1000) return seconds == 0 ? "" : format_time(seconds);
+  const double minutes = seconds / 60;
+  if (minutes < 120) return fmt::format("{:.1f} min", minutes);
+  return minutes < 48 * 60 ? fmt::format("{:.1f} hours", minutes / 60)
+                           : fmt::format("{:.1f} days", minutes / 60 / 24);
+}
 
 void print_phases(std::FILE* out, const Estimate& e) {
   Table table({{"phase"},
@@ -149,28 +156,43 @@ void print_phases(std::FILE* out, const Estimate& e) {
   fmt::print(out, "{}", table.print());
 }
 
-void print_memory(std::FILE* out, const Estimate& e) {
-  Table table({{"memory"},
-               {"after forward", Align::Right},
-               {"after backward", Align::Right},
-               {"after step", Align::Right}});
+// The categories as they are listed.
+const std::vector<std::pair<std::string, std::vector<MemoryCategory>>>& memory_rows() {
   using C = MemoryCategory;
-  const std::vector<std::pair<std::string, std::vector<C>>> rows = {
+  static const std::vector<std::pair<std::string, std::vector<C>>> kRows = {
       {"parameters", {C::Parameter}},
       {"activations", {C::Activation}},
       {"gradients", {C::Gradient}},
       {"optimizer state", {C::Optimizer}},
       {"buffers and others", {C::Other, C::Temporary, C::Data, C::Packed}}};
-  for (const auto& [name, categories] : rows) {
+  return kRows;
+}
+
+double bytes_at_end(const PhaseCost& phase, const std::vector<MemoryCategory>& categories) {
+  int64_t bytes = 0;
+  for (const MemoryCategory c : categories) bytes += phase.memory.end.of(c);
+  return static_cast<double>(bytes);
+}
+
+void print_memory(std::FILE* out, const Estimate& e) {
+  Table table({{"memory"},
+               {"after forward", Align::Right},
+               {"after backward", Align::Right},
+               {"after step", Align::Right}});
+  for (const auto& [name, categories] : memory_rows()) {
     std::vector<std::string> cells = {name};
-    for (size_t i = 1; i < e.phases.size(); ++i) {
-      int64_t bytes = 0;
-      for (const C c : categories) bytes += e.phases[i].memory.end.of(c);
-      cells.push_back(format_bytes(static_cast<double>(bytes)));
-    }
+    for (size_t i = 1; i < e.phases.size(); ++i)
+      cells.push_back(format_bytes(bytes_at_end(e.phases[i], categories)));
     table.add(cells);
   }
   fmt::print(out, "{}", table.print());
+  // In one unit, so that the parts can be added up; what is less than a thousandth is not named.
+  const auto whole = static_cast<double>(e.phases.back().memory.end.total);
+  std::vector<std::string> parts;
+  for (const auto& [name, categories] : memory_rows())
+    if (const double bytes = bytes_at_end(e.phases.back(), categories); bytes * 1000 > whole)
+      parts.push_back(fmt::format("{} {}", name, format_megabytes(bytes)));
+  fmt::print(out, "After the step: {} ({}).\n", format_megabytes(whole), fmt::join(parts, ", "));
 }
 
 // Forward and backward by module, to the depth that was asked for.
@@ -290,8 +312,10 @@ int run_estimate(const Args& args) {
     fmt::print(args.out, "{}", json_text(to_json(e, o)));
     return 0;
   }
-  fmt::print(args.out, "{}: {} parameters, {}, input {}, {}\n", e.name, group_digits(e.parameters),
-             o.dtype, input_text(e), o.optimizer);
+  fmt::print(args.out, "{}: {} parameters = {}, {}, input {}, {}\n", e.name,
+             group_digits(e.parameters),
+             format_megabytes(bytes_at_end(e.phases[0], {MemoryCategory::Parameter})), o.dtype,
+             input_text(e), o.optimizer);
   fmt::print(args.out, "machine: {}, {}\n\n", format_count(e.machine.flops_per_second, "FLOP/s"),
              format_count(e.machine.bytes_per_second, "B/s"));
   print_phases(args.out, e);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,21 +101,15 @@ void tell(const Args& args, const profile::Profile& p, const ProfileFlags& o) {
     fmt::print(args.err,
                "the program ended without closing its recording; all that it wrote is "
                "here\n");
-  if (p.run.mode == "sample") {
-    fmt::print(args.err, "{} samples in {:.3f} s",
-               group_digits(static_cast<int64_t>(p.samples.size())), seconds);
-  } else if (p.run.mode == "count") {
-    int64_t calls = 0;
-    for (const profile::CallCount& c : p.counts) calls += c.calls;
-    fmt::print(args.err, "{} calls counted in {:.3f} s", group_digits(calls), seconds);
-  } else {
-    const auto events = static_cast<double>(profile::raw_events(p));
-    fmt::print(args.err,
-               "{} events in {:.3f} s; recording took about {:.1f} ns each, {:.2f} % of the time",
-               group_digits(static_cast<int64_t>(events)), seconds, p.run.event_cost,
-               seconds > 0 ? 100 * events * p.run.event_cost / 1e9 / seconds : 0);
-  }
-  fmt::print(args.err, "; {} recorded\n", format_bytes(static_cast<double>(p.run.recorded_bytes)));
+  const profile::RecordingCost cost(p);
+  fmt::print(args.err, "{} {} in {:.3f} s; recording took about {} each", group_digits(cost.count),
+             cost.what, seconds, profile::RecordingCost::text(cost.each));
+  if (cost.scopes > 0)
+    fmt::print(args.err, " and {} for each of {} ops and scopes",
+               profile::RecordingCost::text(cost.scope), group_digits(cost.scopes));
+  fmt::print(args.err, ", {:.2f} % of the time; {} recorded\n",
+             seconds > 0 ? 100 * cost.total() / 1e9 / seconds : 0,
+             format_bytes(static_cast<double>(p.run.recorded_bytes)));
   if (p.run.dropped)
     fmt::print(args.err, "{} events found no room (--limit makes more)\n",
                group_digits(p.run.dropped));
@@ -128,7 +123,18 @@ int record(const Args& args, const ProfileFlags& o, std::vector<std::string> pro
     program.insert(program.begin(), profile::own_program());
   const std::string folder = o.file + ".raw";
   profile::remove_folder(folder);
-  const int status = run_program(program, environment_for(o, folder));
+  // Before the program runs: a profile that cannot be written is no reason to wait for it.
+  PELLUCID_CHECK(mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST, IoError,
+                 "profile: the folder '{}' for the recording could not be made: {}. Name another "
+                 "place with -o.",
+                 folder, std::strerror(errno));
+  int status = 0;
+  try {
+    status = run_program(program, environment_for(o, folder));
+  } catch (const IoError&) {
+    profile::remove_folder(folder);
+    throw;
+  }
   profile::Profile p;
   try {
     p = profile::collect(folder);
@@ -144,7 +150,7 @@ int record(const Args& args, const ProfileFlags& o, std::vector<std::string> pro
     p.run.signal = WTERMSIG(status);
   else
     p.run.exit_code = WEXITSTATUS(status);
-  if (p.run.mode == "trace") p.run.event_cost = profile::measure_event_cost();
+  profile::state_recording_cost(p);
   p.machine = machine_ceilings();
   p.save(o.file);
   profile::remove_folder(folder);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/data/package.h"
+#include "io/crc32c.h"
 #include "pellucid/data/datasets/drawn_digits.h"
 
 namespace pellucid::cli {
@@ -35,6 +36,14 @@ MNIST open_mnist(const MnistFiles& files, MNIST::Mode mode) {
   if (!files.drawn()) return MNIST(files.folder, mode);
   return mode == MNIST::Mode::kTrain ? data::datasets::drawn_digits(60000, 1, mode)
                                      : data::datasets::drawn_digits(10000, 2, mode);
+}
+
+std::string mark_of(const MnistFiles& files, const MNIST& set) {
+  uint32_t crc = 0;
+  for (const Tensor& part : {set.bytes().contiguous(), set.targets().contiguous()})
+    crc = io::crc32c(part.const_data_ptr(), part.nbytes(), crc);
+  return fmt::format("{} {}, CRC-32C {:08x}", *set.size(),
+                     files.drawn() ? "drawn digits" : "pictures", crc);
 }
 
 }  // namespace pellucid::cli

@@ -24,6 +24,9 @@ MnistFiles find_or_fetch_mnist(const std::optional<std::string>& folder, std::os
 /// The data set itself; drawn digits are as many as MNIST has, from fixed seeds.
 data::datasets::MNIST open_mnist(const MnistFiles& files, data::datasets::MNIST::Mode mode);
 
+/// What tells a set's pictures and labels from others: "60000 drawn digits, CRC-32C 1a2b3c4d".
+std::string mark_of(const MnistFiles& files, const data::datasets::MNIST& set);
+
 /// Stacked batches with the mean and the standard deviation of MNIST's training pixels taken out.
 inline auto normalized_mnist(const data::datasets::MNIST& set) {
   return data::datasets::MNIST(set)

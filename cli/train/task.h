@@ -59,6 +59,9 @@ class Task {
 
   /// Reads the data and makes the model. May draw random numbers. Throws typed errors.
   virtual void prepare(const TrainOptions& options, const Say& say) = 0;
+  /// What tells the data from others where the options do not, known after prepare: kept in the
+  /// checkpoint, and compared when a run goes on.
+  virtual std::string data_mark() const { return ""; }
   virtual nn::Module& model() = 0;
   /// The training data: make_batches(dataset, options) for a data set of stacked examples.
   virtual std::unique_ptr<Batches> batches(const TrainOptions& options) = 0;

@@ -96,8 +96,12 @@ std::string read_training_text(const std::string& file, const std::optional<std:
   std::string path = file;
   if (path.empty()) {
     LineStream said(say);
-    path = find_or_fetch(kTextData, data.value_or(""), said) + "/" +
-           std::string(kTextData.files[0].name);
+    try {
+      path = find_or_fetch(kTextData, data.value_or(""), said) + "/" +
+             std::string(kTextData.files[0].name);
+    } catch (const IoError& e) {
+      throw IoError(fmt::format("{} Give a text of your own with --text FILE.", e.what()));
+    }
   }
   say("reading " + path);
   std::string text = pellucid::data::read_file("train", path);

@@ -91,9 +91,10 @@ PELLUCID_API MachineRates this_machine();
 struct PELLUCID_API Latency {
   double median_ms = 0, iqr_ms = 0, mean_ms = 0, min_ms = 0, max_ms = 0, p95_ms = 0, p99_ms = 0;
   int64_t warmup_runs = 0, iterations = 0;
-  bool noisy = false;   ///< other programs disturbed the runs
-  bool stable = true;   ///< warm-up ended because times had settled
-  std::string warning;  ///< why the figures should not be relied on; empty if there is no reason
+  int64_t preempted = 0;  ///< how often the system gave a core of the timed runs to somebody else
+  bool noisy = false;     ///< other programs disturbed the runs
+  bool stable = true;     ///< warm-up ended because times had settled
+  std::string warning;    ///< why the figures should not be relied on; empty if there is no reason
   Figures figures() const;
 };
 /// The value below which the share q of the values lies, between neighbours by proportion.

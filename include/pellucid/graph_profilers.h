@@ -78,7 +78,7 @@ class PELLUCID_API AutogradSystemsProfiler {
   /// 1, 2, … of them.
   CheckpointAnalysis analyze_memory_checkpointing_trade_offs(
       const std::vector<int64_t>& frequencies = {1, 2, 4, 8}, int64_t layers = 12,
-      int64_t width = 256, int64_t batch = 128, int64_t repeats = 7) const;
+      int64_t width = 256, int64_t batch = 512, int64_t repeats = 7) const;
 };
 
 }  // namespace pellucid

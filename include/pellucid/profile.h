@@ -150,15 +150,19 @@ struct Counter {
 
 /// How a run was recorded and how it ended.
 struct RunInfo {
-  std::string program;             ///< the command line
-  std::string mode = "trace";      ///< "count", "sample" or "trace"
-  std::string version;             ///< of pellucid
-  std::string started;             ///< "2026-11-16T10:00:00Z"
-  int64_t duration = 0;            ///< nanoseconds from the start to the end of the recording
-  int exit_code = 0, signal = 0;   ///< of the program; signal 0 where it ended by itself
-  bool complete = true;            ///< whether the program closed its recording
-  int64_t dropped = 0;             ///< events beyond the limit
-  double event_cost = 0;           ///< measured nanoseconds that recording one event takes
+  std::string program;            ///< the command line
+  std::string mode = "trace";     ///< "count", "sample" or "trace"
+  std::string version;            ///< of pellucid
+  std::string started;            ///< "2026-11-16T10:00:00Z"
+  int64_t duration = 0;           ///< nanoseconds from the start to the end of the recording
+  int exit_code = 0, signal = 0;  ///< of the program; signal 0 where it ended by itself
+  bool complete = true;           ///< whether the program closed its recording
+  int64_t dropped = 0;            ///< events beyond the limit
+  /// Measured nanoseconds that recording one event takes; in mode "count" counting one call, in
+  /// mode "sample" telling the sampler of one op or scope.
+  double event_cost = 0;
+  int64_t scopes = 0;              ///< mode "sample": ops and scopes that told it of themselves
+  double sample_cost = 0;          ///< mode "sample": measured nanoseconds that one sample takes
   int64_t recorded_bytes = 0;      ///< of the raw events
   double sample_rate = 0;          ///< per second, for samples
   int64_t peak_memory = 0;         ///< of the allocator, in bytes; 0 where unknown

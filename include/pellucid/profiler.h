@@ -86,9 +86,12 @@ PELLUCID_API Profile collect(const std::string& folder);
 PELLUCID_API void begin_step();
 /// Ends the last step.
 PELLUCID_API void end_step();
-/// What recording one event costs here, in nanoseconds: one-element additions with and without a
-/// recording. 0 where a recording runs.
-PELLUCID_API double measure_event_cost();
+/// What recording one event costs here, in nanoseconds (of Count: one call, of Sample: telling the
+/// sampler of one op): one-element additions with and without a recording. 0 where one runs.
+PELLUCID_API double measure_event_cost(Mode mode = Mode::Trace);
+/// Notes in a profile that was collected what recording it took, by its mode; measured once in a
+/// process.
+PELLUCID_API void state_recording_cost(Profile& p);
 }  // namespace profile
 
 }  // namespace pellucid

@@ -51,7 +51,7 @@ from ._legacy import (BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, Double
 
 __version__ = "0.1.0"
 _SUBMODULES = set("nn profiler optim utils autograd linalg special testing random cuda backends types serialization torchviz amp "
-                  "distributions func jit multiprocessing distributed version compiler".split())
+                  "distributions func jit multiprocessing distributed version compiler accelerator".split())
 _LATER = {"autocast": "amp", "GradScaler": "amp", "vmap": "func", "make_dot": "torchviz"}  # names of submodules that are named here too
 _ABSENT = {"complex": "fft stft istft complex complex64 complex128 cfloat cdouble polar view_as_complex view_as_real",
            "sparse": "sparse sparse_coo_tensor sparse_csr_tensor", "quantised": "quantization ao quantize_per_tensor qint8 quint8"}
@@ -62,6 +62,8 @@ def __getattr__(name):
     import importlib
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in ("mps", "xpu"):
+        return importlib.import_module(f"{__name__}.accelerator")
     if name in _LATER:
         return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
     why = next((f": there are no {kind} tensors" for kind, names in _ABSENT.items() if name in names.split()), "")

@@ -57,9 +57,16 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     return _C._over_buffer(view.cast(letter)).requires_grad_(requires_grad)
 
 
-def from_dlpack(source):
+def from_dlpack(ext_tensor, *, device=None, copy=None):
     """A tensor over the memory of another library's tensor."""
-    return _C._from_dlpack(source.__dlpack__() if hasattr(source, "__dlpack__") else source)
+    check_device(device)
+    made = _C._from_dlpack(ext_tensor.__dlpack__() if hasattr(ext_tensor, "__dlpack__") else ext_tensor)
+    return made.clone() if copy else made
+
+
+def to_dlpack(tensor):
+    """A capsule over the tensor's memory."""
+    return tensor.__dlpack__()
 
 
 def _tensors(args):
@@ -268,6 +275,26 @@ def get_float32_matmul_precision():
 
 def set_num_interop_threads(threads):
     """Accepted: there is one pool of threads."""
+
+
+def get_num_interop_threads():
+    """1: there is one pool of threads."""
+    return 1
+
+
+def set_flush_denormal(mode):
+    """False: subnormal numbers are kept."""
+    return False
+
+
+def is_autocast_enabled(device_type=None):
+    """False: autocast changes no dtype."""
+    return False
+
+
+def detach_(input):
+    """Takes the tensor out of its graph, in place."""
+    return input.detach_()
 
 
 def compile(model=None, **_):

@@ -4,10 +4,10 @@ Each has PyTorch's signature; METHODS are methods of Tensor too.
 """
 import itertools as _itertools
 import math as _math
-from collections import namedtuple as _namedtuple
 
 from . import _C
 from ._tensor import Tensor
+from ._types import named_results as _named_results
 
 _F = _C.functions
 
@@ -16,13 +16,14 @@ ALIASES = {"arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "a
            "arctanh": "atanh", "fix": "trunc", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
            "negative": "neg", "not_equal": "ne"}
 METHODS = ("heaviside isreal logaddexp2 logdet slogdet matrix_exp pinverse qr svd renorm select_scatter slice_scatter "
-           "diagonal_scatter scatter_reduce sinc cholesky cholesky_solve index_reduce adjoint gcd lcm ldexp mvlgamma").split()
+           "diagonal_scatter scatter_reduce sinc cholesky cholesky_solve index_reduce adjoint gcd lcm ldexp mvlgamma i0 angle "
+           "conj_physical cholesky_inverse").split()
 
 # Methods that have a form in place, which computes first and copies.
-IN_PLACE = "heaviside renorm scatter_reduce sinc index_reduce gcd lcm ldexp mvlgamma".split()
+IN_PLACE = "heaviside renorm scatter_reduce sinc index_reduce gcd lcm ldexp mvlgamma i0".split()
 
-_Svd = _namedtuple("svd", "U S V")
-_Qr = _namedtuple("qr", "Q R")
+_Svd = _named_results("svd", "U S V")
+_Qr = _named_results("qr", "Q R")
 
 
 # Elements
@@ -122,6 +123,41 @@ def poisson(input, generator=None):
         below = below * rate / k
         total += below
     return count.to(input.dtype)
+
+
+def i0(input):
+    """The modified Bessel function of order 0, by its series, whose terms are all positive."""
+    quarter = (input if input.is_floating_point() else input.to(_C.get_default_dtype())) ** 2 / 4
+    term = total = _F["ones_like"](quarter)
+    most = quarter.detach().max().item() if quarter.numel() else 0.0
+    k = 0
+    while k * k < most or (term.detach() > total.detach() * 1e-17).any():
+        k += 1
+        term = term * quarter / (k * k)
+        total = total + term
+    return total
+
+
+def angle(input):
+    """0 for numbers from 0 up, pi below, NaN for NaN."""
+    x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
+    return _F["where"](x < 0, _math.pi, x * 0).to(x.dtype)
+
+
+def real(input):
+    """The tensor itself: there are no complex types."""
+    return input
+
+
+conj = conj_physical = resolve_conj = resolve_neg = real
+
+
+def pdist(input, p=2.0):
+    """The p-norm distances between all pairs of rows."""
+    if input.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
+    first, second = _F["triu_indices"](input.shape[0], input.shape[0], 1)
+    return _F["linalg_vector_norm"](input[first] - input[second], p, 1)
 
 
 # Places
@@ -296,6 +332,24 @@ blackman_window = _window("blackman_window", (0.42, -0.5, 0.08))
 def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, **_):
     """alpha - beta cos."""
     return _window("hamming_window", (alpha, -beta))(window_length, periodic, dtype=dtype)
+
+
+def bartlett_window(window_length, periodic=True, *, dtype=None, **_):
+    """A triangle."""
+    dtype = dtype or _C.get_default_dtype()
+    last = window_length if periodic else window_length - 1
+    return (1 - (_F["arange"](0, window_length, 1).double() * (2 / max(last, 1)) - 1).abs()).to(dtype) if window_length > 1 \
+        else _F["ones"]((window_length,), dtype=dtype)
+
+
+def kaiser_window(window_length, periodic=True, beta=12.0, *, dtype=None, **_):
+    """A window of Bessel functions."""
+    dtype = dtype or _C.get_default_dtype()
+    if window_length <= 1:
+        return _F["ones"]((window_length,), dtype=dtype)
+    place = _F["arange"](0, window_length, 1).double() * (2 / (window_length if periodic else window_length - 1)) - 1
+    heights = i0(beta * (1 - place ** 2).clamp(min=0).sqrt())
+    return (heights / i0(_C._make_tensor(beta, _C.float64))).to(dtype)
 
 
 def aliases():

@@ -2,7 +2,20 @@
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import sys
+
+
+# Files of PyTorch that programs import from, and where their names are here.
+_PLACES = {"pellucid.nn.modules": "nn.modules.pooling nn.modules.normalization nn.modules.dropout nn.modules.sparse "
+                                  "nn.modules.padding nn.modules.upsampling nn.modules.instancenorm nn.modules.flatten "
+                                  "nn.modules.distance nn.modules.pixelshuffle nn.modules.fold",
+           "pellucid.nn.utils": "nn.utils.clip_grad nn.utils.convert_parameters",
+           "pellucid.optim": "optim.sgd optim.adam optim.adamw optim.rmsprop optim.adagrad optim.adadelta",
+           "pellucid.accelerator": "mps xpu",
+           "pellucid._storage": "storage",
+           "pellucid._functions": "functional"}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names.split()}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -12,7 +25,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         top, _, rest = name.partition(".")
         if top not in ("torch", "torchviz"):
             return None
-        real = ("pellucid." + rest if rest else "pellucid") if top == "torch" else "pellucid.torchviz"
+        real = _PLACE_OF.get(rest, "pellucid." + rest if rest else "pellucid") if top == "torch" else "pellucid.torchviz"
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:
@@ -37,6 +50,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def pretend_to_be_torch():
-    """From now on `import torch` gives pellucid."""
+    """From now on `import torch` gives pellucid, here and in processes that multiprocessing starts anew."""
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        # Those get sys.path and import the program's file before anything of ours.
+        sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_as_torch"))

@@ -1,15 +1,15 @@
 """Statistics, differences and integrals of the torch namespace that are other functions in a few lines."""
 import math as _math
-from collections import namedtuple as _namedtuple
 
 from . import _C
 from ._tensor import Tensor
+from ._types import named_results as _named_results
 
 _F = _C.functions
 METHODS = "corrcoef cov diff mode nanmedian quantile nanquantile".split()
-_Mode = _namedtuple("mode", "values indices")
-_Histogram = _namedtuple("histogram", "hist bin_edges")
-_Nanmedian = _namedtuple("nanmedian", "values indices")
+_Mode = _named_results("mode", "values indices")
+_Histogram = _named_results("histogram", "hist bin_edges")
+_Nanmedian = _named_results("nanmedian", "values indices")
 
 
 def _ranks(values, q, count, interpolation):

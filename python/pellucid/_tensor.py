@@ -314,7 +314,7 @@ def install():
     Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
     Tensor.is_complex = lambda self: False
     Tensor.is_nonzero = lambda self: builtins.bool(self)
-    Tensor.is_inference = lambda self: False
+    Tensor.is_inference = lambda self: _C._is_inference(self)
     Tensor.is_same_size = lambda self, other: self.shape == other.shape
     Tensor.is_conj = Tensor.is_neg = lambda self: False
     Tensor.conj = lambda self: self
@@ -333,6 +333,7 @@ def install():
     Tensor.T = _property(_F["numpy_T"], "The dims in reverse order.")
     Tensor.mT = _property(_F["mT"], "The last two dims swapped.")
     Tensor.H = _property(_F["t"], "The transpose of a matrix.")
+    Tensor.mH = _property(_F["mT"], "The last two dims swapped: there are no complex types.")
     Tensor.real = _property(lambda self: self, "The tensor itself: there are no complex types.")
     Tensor.clip, Tensor.clip_ = Tensor.clamp, Tensor.clamp_
     Tensor.resolve_conj = Tensor.resolve_neg = lambda self: self

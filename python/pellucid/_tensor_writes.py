@@ -60,6 +60,19 @@ def resize_(self, *sizes, memory_format=None):
     return self
 
 
+def set_(self, source=None):
+    """Makes this tensor another view of what source looks at; without one, a tensor of nothing."""
+    self.data = _F["empty"]((0,), dtype=self.dtype) if source is None else source.detach()
+    return self
+
+
+def _swapping(name):
+    def swap(self, first, second):
+        return self.transpose_(first, second)
+    swap.__name__, swap.__doc__ = name, "transpose_ under another name."
+    return swap
+
+
 def map_(self, other, function):
     """Writes function(a, b) of each pair of elements into this tensor."""
     return self.copy_(self.new_tensor([function(a, b) for a, b in zip(self.flatten().tolist(), other.flatten().tolist())])
@@ -73,6 +86,7 @@ def apply_(self, function):
 
 def install():
     """Adds what is here to the Tensor type."""
-    for method in (fill_diagonal_, geometric_, cauchy_, put_, resize_, map_, apply_):
+    for method in (fill_diagonal_, geometric_, cauchy_, put_, resize_, set_, map_, apply_, _swapping("swapaxes_"),
+                   _swapping("swapdims_")):
         setattr(Tensor, method.__name__, method)
     Tensor.resize_as_ = lambda self, other: self.resize_(other.shape)

@@ -1,5 +1,17 @@
-"""device, layout, finfo and iinfo: small value types beside dtype."""
+"""device, layout, finfo and iinfo: small value types beside dtype; the types of several results."""
+from collections import namedtuple
+
 from . import _C
+
+
+def named_results(name, fields):
+    """A named tuple that prints its parts one below the other, as those of the records do."""
+    base = namedtuple(name, fields)
+
+    def __repr__(self):
+        parts = ",\n".join(f"{field}={value!r}" for field, value in zip(self._fields, self))
+        return f"torch.return_types.{name}(\n{parts})"
+    return type(name, (base,), {"__repr__": __repr__, "__slots__": (), "__module__": base.__module__})
 
 
 class device:
@@ -35,6 +47,14 @@ class device:
 
     def __reduce__(self):
         return device, (self.type, self.index)
+
+    def __enter__(self):
+        """Accepts the CPU, where new tensors are anyway."""
+        check_device(self)
+        return self
+
+    def __exit__(self, *_):
+        pass
 
 
 CPU = device("cpu")

@@ -1,13 +1,13 @@
 """torch.linalg: norms, products and decompositions; the latter are the records linalg_*."""
 import math as _math
-from collections import namedtuple as _namedtuple
 
 from . import _C
+from ._types import named_results as _named_results
 
 _F = _C.functions
 LinAlgError = _C.ValueError
-_Slogdet = _namedtuple("slogdet", "sign logabsdet")
-_Lstsq = _namedtuple("lstsq", "solution residuals rank singular_values")
+_Slogdet = _named_results("slogdet", "sign logabsdet")
+_Lstsq = _named_results("lstsq", "solution residuals rank singular_values")
 
 
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):

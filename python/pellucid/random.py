@@ -1,6 +1,7 @@
 """torch.random: the generator of the process and generators of one's own."""
 from . import _C
 from ._functions import manual_seed  # noqa: F401
+from ._types import CPU, check_device
 
 initial_seed, seed = _C.initial_seed, _C.seed
 
@@ -8,7 +9,10 @@ initial_seed, seed = _C.initial_seed, _C.seed
 class Generator:
     """A stream of random numbers of its own; functions take it as `generator=`."""
 
+    device = CPU
+
     def __init__(self, device="cpu"):
+        check_device(device)
         self._state = (67280421310721, 0)
 
     def manual_seed(self, seed):
@@ -82,9 +86,9 @@ def get_rng_state():
     return default_generator.get_state()
 
 
-def set_rng_state(state):
+def set_rng_state(new_state):
     """Continues the stream of the process from a saved place."""
-    default_generator.set_state(state)
+    default_generator.set_state(new_state)
 
 
 class fork_rng:

@@ -40,6 +40,12 @@ def xlog1py(input, other):
     return _F["where"](input == 0, 0.0, input * _F["log1p"](other))
 
 
+def i0(input):
+    """The modified Bessel function of order 0."""
+    from . import _more
+    return _more.i0(input)
+
+
 def __dir__():
     return sorted({*globals(), *_RENAMED, *(name[len("special_"):] for name in _F if name.startswith("special_"))})
 

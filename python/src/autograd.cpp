@@ -1,6 +1,8 @@
 // Gradients in Python: nodes, modes, backward and grad, hooks, checkpoints.
 #include "pellucid/autograd.h"
 
+#include <unordered_map>
+
 #include "caster.h"
 #include "collect.h"
 #include "graph_objects.h"
@@ -129,6 +131,20 @@ int node_clear(PyObject* self) {
   return 0;
 }
 
+// The class of nodes of one name, made on first use: programs ask type(fn).__name__.
+nb::handle node_type(const std::string& name) {
+  static auto& types = *new std::unordered_map<std::string, PyObject*>;  // as long as the program
+  PyObject*& type = types[name];
+  if (!type) {
+    nb::handle base = nb::type<PyNode>();
+    nb::dict members;
+    members["__slots__"] = nb::make_tuple();
+    members["__module__"] = "torch.autograd";
+    type = base.type()(name, nb::make_tuple(base), members).release().ptr();
+  }
+  return type;
+}
+
 void set_inference(bool on, std::vector<std::unique_ptr<autograd::InferenceMode>>& scopes) {
   if (on)
     scopes.push_back(std::make_unique<autograd::InferenceMode>(true));
@@ -140,7 +156,10 @@ void set_inference(bool on, std::vector<std::unique_ptr<autograd::InferenceMode>
 
 PyObject* wrap_node(const NodeRef& node) {
   if (!node) Py_RETURN_NONE;
-  return nb::cast(PyNode{node}).release().ptr();
+  nb::object made = nb::inst_alloc(node_type(node->name()));
+  new (nb::inst_ptr<PyNode>(made)) PyNode{node};
+  nb::inst_mark_ready(made);
+  return made.release().ptr();
 }
 
 std::shared_ptr<nb::object> shared(nb::object o) {
@@ -242,6 +261,7 @@ void register_autograd(nb::module_& m) {
     thread_local std::vector<std::unique_ptr<autograd::InferenceMode>> scopes;
     set_inference(on, scopes);
   });
+  m.def("_is_inference", [](const Tensor& t) { return t.impl().inference; });
   m.def("is_anomaly_enabled", autograd::AnomalyMode::is_enabled);
   m.def("is_anomaly_check_nan_enabled", autograd::AnomalyMode::should_check_nan);
   m.def("_set_anomaly", autograd::AnomalyMode::set_enabled);

@@ -75,6 +75,17 @@ void take_buffer(PyObject* object, BufferOwner& owner) {
 
 }  // namespace
 
+std::optional<DType> dtype_of_buffer(PyObject* object) {
+  Py_buffer view;
+  if (!PyObject_CheckBuffer(object) || PyObject_GetBuffer(object, &view, PyBUF_FORMAT) < 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const std::optional<DType> found = dtype_of_format(view.format, view.itemsize);
+  PyBuffer_Release(&view);
+  return found;
+}
+
 Tensor tensor_over_buffer(PyObject* object) {
   const auto owner = std::make_shared<BufferOwner>();
   take_buffer(object, *owner);

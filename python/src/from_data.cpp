@@ -40,7 +40,13 @@ struct Facts {
 };
 
 void see_leaf(PyObject* o, Facts& facts) {
-  if (is_tensor(o))
+  // A NumPy number has a dtype of its own, also np.float64, which is a Python float too.
+  const auto own = !PyFloat_CheckExact(o) && !PyLong_CheckExact(o) && !is_tensor(o) && is_number(o)
+                       ? dtype_of_buffer(o)
+                       : std::nullopt;
+  if (own)
+    facts.see(*own);
+  else if (is_tensor(o))
     facts.see(tensor_of(o).dtype());
   else if (PyBool_Check(o))
     facts.see(kBool);

@@ -14,6 +14,8 @@ namespace pellucid::python {
 Tensor tensor_from(PyObject* data, std::optional<DType> dtype);
 /// A tensor over the memory of an object with the buffer protocol, which stays alive as long.
 Tensor tensor_over_buffer(PyObject* object);
+/// The dtype of such an object, a NumPy number for example; nothing where it has none that we know.
+std::optional<DType> dtype_of_buffer(PyObject* object);
 /// Nested lists of numbers.
 PyObject* to_list(const Tensor& t);
 

@@ -42,10 +42,18 @@ variable_list call_backward(AutogradContext* ctx, variable_list grads) {
   for (const Tensor& g : grads) args.append(nb::cast(g));
   nb::object backward = nb::borrow(side.function).attr("backward");
   nb::object result = backward(*nb::tuple(args));
-  if (!PyTuple_Check(result.ptr()) && !PyList_Check(result.ptr()))
-    return {nb::cast<Tensor>(result)};
   variable_list out;
-  for (nb::handle item : result) out.push_back(nb::cast<Tensor>(item));
+  if (PyTuple_Check(result.ptr()) || PyList_Check(result.ptr()))
+    for (nb::handle item : result) out.push_back(nb::cast<Tensor>(item));
+  else
+    out.push_back(nb::cast<Tensor>(result));
+  const auto& node = static_cast<const CustomNode&>(*ctx->node_);
+  // As in PyTorch, more than there are arguments are accepted where they are None.
+  while (out.size() > node.argument_count_ && !out.back().defined()) out.pop_back();
+  PELLUCID_CHECK(out.size() == node.argument_count_, AutogradError,
+                 "{}: backward returned an incorrect number of gradients (expected {}, got {}): one "
+                 "for each argument of forward, None for an argument without one.",
+                 node.name(), node.argument_count_, out.size());
   return out;
 }
 

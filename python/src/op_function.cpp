@@ -13,6 +13,7 @@
 #include "arguments.h"
 #include "out_argument.h"
 #include "tensor_object.h"
+#include "view_dtype.h"
 
 namespace pellucid::python {
 namespace {
@@ -204,6 +205,9 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t flags, PyO
         return run(f, overload, target, b);
       }
     }
+    if (receiver && count == 1 && !names && is_dtype(args[0]) &&
+        PyUnicode_CompareWithASCIIString(f.name, "view") == 0)
+      return wrap(view_bytes_as(tensor_of(receiver), dtype_of_object(args[0])));
     if (!receiver && has_out(names)) return call_with_out(self, f.name, args, count, names);
     return fail(f, receiver, args, count, names);
   });
@@ -251,6 +255,12 @@ PyObject* op_schemas(PyObject* self, void*) {
   return list;
 }
 
+// Whether it draws random numbers, and so takes generator=.
+PyObject* op_random(PyObject* self, void*) {
+  const OpDef& op = *(*as_op(self)->overloads)[0].signature->op;
+  return PyBool_FromLong(op.kind == OpKind::Random || op.random_count != nullptr);
+}
+
 // Of the first overload; the docstring has all.
 PyObject* op_signature(PyObject* self, void*) {
   return guarded([&] {
@@ -273,6 +283,7 @@ PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                            {"__doc__", op_doc, nullptr, nullptr, nullptr},
                            {"__signature__", op_signature, nullptr, nullptr, nullptr},
                            {"schemas", op_schemas, nullptr, nullptr, nullptr},
+                           {"random", op_random, nullptr, nullptr, nullptr},
                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr},
                             {nullptr, nullptr, 0, nullptr}};

@@ -187,6 +187,30 @@ std::string report_text(const profile::Profile& p, const std::string& name, cons
                           : (format == "csv" ? profile::to_csv(tables) : profile::to_text(tables));
 }
 
+// Every event as a tuple: name, nanoseconds of begin, end and own time, parent, thread, sizes of
+// the inputs, FLOPs, bytes allocated less freed, and its line.
+nb::list events_of(const profile::Profile& p) {
+  nb::list out;
+  for (const profile::Event& e : p.events) {
+    const profile::Signature& s = p.signatures[static_cast<size_t>(e.signature)];
+    nb::list shapes;
+    for (const profile::TensorInfo& t : s.inputs) {
+      nb::list sizes;
+      for (const int64_t n : t.sizes) sizes.append(n);
+      shapes.append(sizes);
+    }
+    std::string line;
+    if (e.site >= 0) {
+      const profile::Site& site = p.sites[static_cast<size_t>(e.site)];
+      line = fmt::format("{}({}): {}", site.file, site.line, site.function);
+    }
+    out.append(nb::make_tuple(s.name, e.begin, e.end, e.self, e.parent,
+                              p.threads[static_cast<size_t>(e.thread)].id, shapes,
+                              s.has_cost ? s.flops : 0.0, e.allocated - e.freed, line));
+  }
+  return out;
+}
+
 void export_file(const profile::Profile& p, const std::string& format, const std::string& path) {
   std::ofstream out(path, std::ios::binary);
   profile::export_profile(p, format, out);
@@ -213,6 +237,7 @@ void register_profiler(nb::module_& m) {
       .def("report", &report_text, nb::arg("name"), nb::arg("sort") = "", nb::arg("by") = "",
            nb::arg("limit") = -1, nb::arg("format") = "text")
       .def("export", &export_file)
+      .def("events", &events_of)
       .def_prop_ro("duration", [](const Profile& p) { return p.run.duration; })
       .def_prop_ro("event_cost", [](const Profile& p) { return p.run.event_cost; })
       .def("__len__", [](const Profile& p) { return p.events.size(); });

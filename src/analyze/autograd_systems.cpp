@@ -56,35 +56,48 @@ Tensor level(Tensor x, const Tensor& weight, int64_t operations) {
   return x;
 }
 
-DepthResult measure_depth(const Tensor& weight, const Tensor& input, int64_t depth,
-                          int64_t operations, int64_t repeats, std::string& warning) {
-  DepthResult r{.depth = depth, .operations = depth * operations};
+// The times of one depth, run by run.
+struct DepthTimes {
   std::vector<double> forward, backward;
-  for (int64_t k = 0; k <= repeats; ++k) {
-    const int64_t before = memory_stats().allocated;
-    auto begun = Clock::now();
-    Tensor x = input;
-    for (int64_t d = 0; d < depth; ++d) x = level(x, weight, operations);
-    const Tensor loss = x.sum();
-    const double forward_ms = ms_since(begun);
-    x.reset();
-    r.memory_mb = static_cast<double>(memory_stats().allocated - before) / 1e6;
-    r.nodes = static_cast<int64_t>(graph_nodes({loss}).size());
-    begun = Clock::now();
-    autograd::grad({loss}, {weight});
-    if (k == 0) continue;  // warm-up
-    forward.push_back(forward_ms);
-    backward.push_back(ms_since(begun));
+};
+
+void run_depth(const Tensor& weight, const Tensor& input, int64_t operations, DepthResult& r,
+               DepthTimes& times) {
+  const int64_t before = memory_stats().allocated;
+  auto begun = Clock::now();
+  Tensor x = input;
+  for (int64_t d = 0; d < r.depth; ++d) x = level(x, weight, operations);
+  const Tensor loss = x.sum();
+  times.forward.push_back(ms_since(begun));
+  x.reset();
+  r.memory_mb = static_cast<double>(memory_stats().allocated - before) / 1e6;
+  r.nodes = static_cast<int64_t>(graph_nodes({loss}).size());
+  begun = Clock::now();
+  autograd::grad({loss}, {weight});
+  times.backward.push_back(ms_since(begun));
+}
+
+// Why the times cannot be relied on: they scatter, or a deeper graph takes less time.
+std::string noise_of(const std::vector<DepthResult>& results,
+                     const std::vector<DepthTimes>& times) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const double ratio = std::max(
+        results[i].forward_ms / *std::min_element(times[i].forward.begin(), times[i].forward.end()),
+        results[i].backward_ms /
+            *std::min_element(times[i].backward.begin(), times[i].backward.end()));
+    if (ratio > 2)
+      return fmt::format(
+          "the machine is too noisy: at depth {} the median is {:.1f} times the fastest run; close "
+          "other programs and measure again",
+          results[i].depth, ratio);
+    if (i > 0 && (results[i].forward_ms < 0.8 * results[i - 1].forward_ms ||
+                  results[i].backward_ms < 0.8 * results[i - 1].backward_ms))
+      return fmt::format(
+          "the machine is too noisy: depth {} takes less time than depth {}; close other programs "
+          "and measure again",
+          results[i].depth, results[i - 1].depth);
   }
-  const double least = *std::min_element(forward.begin(), forward.end());
-  r.forward_ms = quantile(forward, 0.5);
-  if (r.forward_ms > 2 * least && warning.empty())
-    warning = fmt::format(
-        "the machine is too noisy: at depth {} the median is {:.1f} times the fastest run; close "
-        "other programs and measure again",
-        depth, r.forward_ms / least);
-  r.backward_ms = quantile(backward, 0.5);
-  return r;
+  return {};
 }
 
 void conclude(DepthAnalysis& a) {
@@ -135,7 +148,19 @@ DepthAnalysis AutogradSystemsProfiler::profile_computational_graph_depth(int64_t
   const Tensor weight = rand({width, width}).requires_grad_(), input = rand({width, width});
   DepthAnalysis a;
   for (int64_t depth = 1; depth <= max_depth; ++depth)
-    a.results.push_back(measure_depth(weight, input, depth, operations, repeats, a.warning));
+    a.results.push_back({.depth = depth, .operations = depth * operations});
+  std::vector<DepthTimes> times(a.results.size());
+  // All depths in turn, so that a drift of the machine hits all alike; the first turn warms up.
+  for (int64_t turn = 0; turn <= repeats; ++turn) {
+    if (turn == 1) times.assign(a.results.size(), {});
+    for (size_t i = 0; i < a.results.size(); ++i)
+      run_depth(weight, input, operations, a.results[i], times[i]);
+  }
+  for (size_t i = 0; i < a.results.size(); ++i) {
+    a.results[i].forward_ms = quantile(times[i].forward, 0.5);
+    a.results[i].backward_ms = quantile(times[i].backward, 0.5);
+  }
+  a.warning = noise_of(a.results, times);
   conclude(a);
   return a;
 }

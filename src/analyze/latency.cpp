@@ -1,4 +1,6 @@
 // Times of repeated runs: warm-up until they settle, order statistics, and whether to trust them.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -27,12 +29,31 @@ bool settled(const std::vector<double>& times) {
   return std::abs(late - early) <= 0.05 * std::max(late, early);
 }
 
+// How often a thread of this process lost its core to somebody else.
+int64_t preemptions() {
+  rusage used{};
+  return getrusage(RUSAGE_SELF, &used) == 0 ? used.ru_nivcsw : 0;
+}
+
+// Where others hold the cores all the time, every run is slow alike and the times scatter little. A
+// turn of the system's scheduler is some milliseconds.
+bool starved(const Latency& l) {
+  constexpr double kTurnMs = 3;
+  const double all_ms = l.mean_ms * static_cast<double>(l.iterations);
+  return l.preempted >= 3 && static_cast<double>(l.preempted) * kTurnMs > 0.2 * all_ms;
+}
+
 std::string warning_of(const Latency& l) {
   if (l.iqr_ms > 0.2 * l.median_ms)
     return fmt::format(
         "the machine is too noisy: half of the times lie {:.0f} % apart; close other programs and "
         "measure again",
         100 * l.iqr_ms / l.median_ms);
+  if (starved(l))
+    return fmt::format(
+        "the machine is too noisy: other programs took the core away {} times in {:.0f} ms; close "
+        "them and measure again",
+        l.preempted, l.mean_ms * static_cast<double>(l.iterations));
   if (l.noisy)
     return fmt::format(
         "the machine is too noisy: the median is {:.1f} times the fastest run; close other "
@@ -72,7 +93,9 @@ Latency measure_latency_of(const std::function<void()>& work, int64_t warmup, in
   }
   out.stable = warmup == 0 || settled(times) || out.warmup_runs < 10 * warmup;
   times.clear();
+  const int64_t before = preemptions();
   for (int64_t i = 0; i < iterations; ++i) times.push_back(milliseconds_of(work));
+  out.preempted = preemptions() - before;
   out.iterations = iterations;
   out.median_ms = quantile(times, 0.5);
   out.iqr_ms = quantile(times, 0.75) - quantile(times, 0.25);
@@ -81,7 +104,7 @@ Latency measure_latency_of(const std::function<void()>& work, int64_t warmup, in
   out.max_ms = *std::max_element(times.begin(), times.end());
   out.p95_ms = quantile(times, 0.95);
   out.p99_ms = quantile(times, 0.99);
-  out.noisy = out.iqr_ms > 0.2 * out.median_ms || out.median_ms > 2 * out.min_ms;
+  out.noisy = out.iqr_ms > 0.2 * out.median_ms || out.median_ms > 2 * out.min_ms || starved(out);
   out.warning = warning_of(out);
   return out;
 }

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "core/estimate.h"
 #include "core/faces.h"
+#include "core/observe.h"
 #include "core/registry.h"
 #include "core/tape.h"
 #include "core/watch.h"
@@ -145,6 +146,7 @@ struct Door {
     if (detail::estimating() && !estimate::count(c)) [[unlikely]]
       return false;
     if (c.op_.kernel) c.op_.kernel(c);
+    detail::observe(c);
     return true;
   }
 

@@ -5,13 +5,17 @@
 
 namespace pellucid {
 
-std::string describe_call(const Call& c) {
+std::string call_text(const Call& c) {
   std::string s = info_of(c.op()).name + "(";
   for (size_t i = 0; i < c.input_count(); ++i) {
     if (i) s += ", ";
     s += c.in(i).defined() ? describe(c.in(i)) : "None";
   }
-  s += ")";
+  return s + ")";
+}
+
+std::string describe_call(const Call& c) {
+  std::string s = call_text(c);
   const std::string line = source_line(caller_outside_library());
   if (!line.empty()) s += " at " + line;
   return s;

@@ -74,6 +74,7 @@ template <class T> struct EvenTaps {
     // around the middle: fewer pixels are looked at near the borders
     first = last = outputs / 2;
     taps = outputs > 0 ? taps_of(first) : 0;
+    if (taps == 0) return;  // an output that nothing goes to is a sum of its own: 0
     while (last < outputs && taps_of(last) == taps) ++last;
     while (first > 0 && taps_of(first - 1) == taps) --first;
     for (int64_t k = 0; k < taps; ++k)

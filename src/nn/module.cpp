@@ -98,6 +98,20 @@ void Module::apply(const NamedModuleApplyFunction& function, const std::string& 
        name_prefix);
 }
 
+void Module::apply(const ModulePointerApplyFunction& function) const {
+  apply(NamedModulePointerApplyFunction(
+      [&](const std::string&, const std::shared_ptr<Module>& m) { function(m); }));
+}
+
+void Module::apply(const NamedModulePointerApplyFunction& function,
+                   const std::string& name_prefix) const {
+  PELLUCID_CHECK(!weak_from_this().expired(), ValueError,
+                 "apply: {} is not owned by a shared_ptr, so no pointer to it can be given out; "
+                 "make it with std::make_shared or a holder.",
+                 name());
+  for (const auto& item : named_modules(name_prefix)) function(item.key(), item.value());
+}
+
 OrderedDict<std::string, Tensor> Module::named_parameters(bool recurse) const {
   OrderedDict<std::string, Tensor> out("Parameter");
   std::unordered_set<const void*> seen;

@@ -35,10 +35,12 @@ void add_lines(std::string& to, std::string_view title, const std::vector<std::s
 
 }  // namespace
 
-void Module::load_state_dict(const StateDict& state, bool strict) {
+IncompatibleKeys Module::load_state_dict(const StateDict& state, bool strict) {
   const NoGradGuard off;
   StateDict own = state_dict();
-  std::vector<std::string> missing, unexpected, wrong;
+  IncompatibleKeys keys;
+  auto& [missing, unexpected] = keys;
+  std::vector<std::string> wrong;
   for (const auto& item : own)
     if (const Tensor* given = state.find(item.key()); !given || !given->defined())
       missing.push_back(item.key());
@@ -47,14 +49,10 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
                                   item.value().sizes(), given->sizes()));
   for (const auto& item : state)
     if (!own.contains(item.key())) unexpected.push_back(item.key());
-  if (!strict) {
-    missing.clear();
-    unexpected.clear();
-  }
-  if (!missing.empty() || !unexpected.empty() || !wrong.empty()) {
+  if (!wrong.empty() || (strict && !(missing.empty() && unexpected.empty()))) {
     std::string text = fmt::format("load_state_dict: the state does not fit {}:", name());
-    add_lines(text, "missing keys", missing);
-    add_lines(text, "unexpected keys", unexpected);
+    if (strict) add_lines(text, "missing keys", missing);
+    if (strict) add_lines(text, "unexpected keys", unexpected);
     add_lines(text, "other shapes", wrong);
     text += "\nNothing was loaded.";
     if (wrong.empty()) text += " Pass strict = false to load what fits.";
@@ -62,7 +60,9 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
     throw ShapeError(text);
   }
   for (auto& item : own)
-    if (const Tensor* given = state.find(item.key())) item.value().copy_(given->detach());
+    if (const Tensor* given = state.find(item.key()); given && given->defined())
+      item.value().copy_(given->detach());
+  return keys;
 }
 
 }  // namespace pellucid::nn

@@ -204,8 +204,12 @@ void run_dot(Call& c) {
 // Whether [..., m, k] can be seen as [-1, k] without copying.
 bool folds(const Tensor& t) {
   const IntArrayRef sizes = t.sizes(), strides = t.raw_strides();
-  for (size_t d = 0; d + 2 < sizes.size(); ++d)
-    if (sizes[d] != 1 && strides[d] != strides[d + 1] * sizes[d + 1]) return false;
+  int64_t whole = -1;  // elements of all dims behind that are larger than 1; -1 before the first
+  for (size_t d = sizes.size() - 1; d-- > 0;) {
+    if (sizes[d] == 1) continue;
+    if (whole >= 0 && strides[d] != whole) return false;
+    whole = strides[d] * sizes[d];
+  }
   return true;
 }
 
@@ -296,9 +300,7 @@ void run_linear(Call& c) {
   visit(c.out().dtype(), [&](auto v) {
     using T = decltype(v);
     T* const out = c.out().raw<T>();
-    const kernels::MatrixView<const T> rows{x.raw<T>(),
-                                            x.dim() > 1 ? x.raw_strides()[x.sizes().size() - 2] : k,
-                                            x.raw_strides().back()};
+    const kernels::MatrixView<const T> rows{x.raw<T>(), row_step(x), x.raw_strides().back()};
     const kernels::MatrixView<const T> columns{w.raw<T>(), w.raw_strides().back(),
                                                w.dim() == 2 ? w.raw_strides()[0] : 1};
     if (!c.has_in(2)) return kernels::gemm<T>(m, n, k, T(1), rows, columns, T(0), {out, n, 1});
@@ -542,6 +544,8 @@ extern constinit const OpDef linear_op = {
                  sample_randn({4}).slice(0, 0, 4, 2)});
           s.add({sample_randn({2, 3}), sample_randn({3})});
           s.add({sample_randn({0, 3}), sample_randn({2, 3}), sample_randn({2})});
+          // Contiguous, but the size of 1 has the stride that it had elsewhere.
+          s.add({sample_randn({1, 3, 2}).permute({1, 0, 2}), sample_randn({4, 2}), sample_randn({4})});
           s.error({sample_randn({2, 3}), sample_randn({3, 4})},
                   "linear: input.size(-1) is 3 but weight.size(-1) is 4");
           s.error({sample_randn({2, 3}), sample_randn({4, 3}), sample_randn({3})},

@@ -16,6 +16,15 @@ template <class T> kernels::MatrixView<T> matrix_view(const Tensor& t) {
           strides[strides.size() - 1]};
 }
 
+/// Elements from one row of t, seen as [-1, k], to the next. A size of 1 has no say: its stride may be
+/// anything, also in a contiguous tensor.
+inline int64_t row_step(const Tensor& t) {
+  const IntArrayRef sizes = t.sizes(), strides = t.raw_strides();
+  for (size_t d = sizes.size() - 1; d-- > 0;)
+    if (sizes[d] != 1) return strides[d];
+  return sizes.back();
+}
+
 /// t * factor, or t itself for 1.
 inline Tensor scaled(const Tensor& t, const Scalar& factor) {
   return factor.equal(1) ? t : t.mul(factor);

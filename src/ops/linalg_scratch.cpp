@@ -40,8 +40,7 @@ int64_t rows_scratch(const Tensor& rows, const Tensor& weight, int64_t count) {
     const int64_t k = weight.size(-1);
     bytes = kernels::gemm_scratch<T>(
         count, weight.dim() == 2 ? weight.size(0) : 1, k,
-        {nullptr, rows.dim() > 1 ? rows.raw_strides()[rows.sizes().size() - 2] : k,
-         rows.raw_strides().back()},
+        {nullptr, row_step(rows), rows.raw_strides().back()},
         {nullptr, weight.raw_strides().back(), weight.dim() == 2 ? weight.raw_strides()[0] : 1});
   });
   return bytes;

@@ -201,6 +201,7 @@ extern constinit const OpDef resample_op = {
             s.add({sample_randn({2, 5, 3}), 1, 8, mode});
             s.add({sample_randn({2, 5, 3}), 1, 2, mode});
           }
+          s.add({sample_randn({2, 5}), -1, 2, "nearest"});  // the middle goes to no output
           s.add({sample_randn({2, 5}), -1, 9, "linear", true});
           s.add({sample_randn({2, 5}), -1, 9, "cubic", true});
           s.add({sample_randn({2, 5}), -1, 7, "linear", false, 1.5});
@@ -226,6 +227,7 @@ extern constinit const OpDef resample_backward_op = {
         [](Samples& s) {
           s.add({sample_randn({2, 8, 3}), 1, 5, "linear"});
           s.add({sample_randn({2, 8}), 1, 5, "cubic"});
+          s.add({sample_randn({2, 2}), 1, 4, "nearest", false, 0.6});
           s.add({sample_randn({2, 3}), 1, 5, "area"});
           s.error({sample_randn({2, 5}), 1, 0}, "sizes must be positive");
           s.large([] { return Values{randn({8, 64, 128, 64}), 2, 64}; });

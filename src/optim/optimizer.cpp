@@ -78,6 +78,23 @@ void load_option(const OptionField& field, const NamedValues& from, std::string_
 
 constexpr std::string_view kLoad = "Optimizer::load_state_dict";
 
+/// Throws ValueError unless the tensors are leaves that no group has, each once.
+void check_new(const std::vector<OptimizerParamGroup>& groups, const std::vector<Tensor>& tensors,
+               std::string_view who) {
+  std::unordered_set<const void*> known;
+  for (const OptimizerParamGroup& g : groups)
+    for (const Tensor& t : g.params()) known.insert(&t.impl());
+  for (const Tensor& t : tensors) {
+    PELLUCID_CHECK(t.defined(), ValueError, "Optimizer::{}: a parameter is undefined.", who);
+    PELLUCID_CHECK(t.is_leaf(), ValueError,
+                   "Optimizer::{}: a tensor that was computed ({}) cannot be optimised; give the "
+                   "leaf it was computed from.",
+                   who, describe(t));
+    PELLUCID_CHECK(known.insert(&t.impl()).second, ValueError,
+                   "Optimizer::{}: the parameter {} is in a group already.", who, describe(t));
+  }
+}
+
 /// A parameter's saved entries put into `state`, with sizes checked against the parameter.
 void load_entries(OptimizerParamState& state, const NamedValues& from, const Tensor& param,
                   size_t index) {
@@ -170,20 +187,7 @@ Optimizer::Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOp
     : Optimizer(std::vector{OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
 void Optimizer::add_param_group(const OptimizerParamGroup& group) {
-  std::unordered_set<const void*> known;
-  for (const OptimizerParamGroup& g : groups_)
-    for (const Tensor& t : g.params()) known.insert(&t.impl());
-  for (const Tensor& t : group.params()) {
-    PELLUCID_CHECK(t.defined(), ValueError,
-                   "Optimizer::add_param_group: a parameter is undefined.");
-    PELLUCID_CHECK(t.is_leaf(), ValueError,
-                   "Optimizer::add_param_group: a tensor that was computed ({}) cannot be "
-                   "optimised; give the leaf it was computed from.",
-                   describe(t));
-    PELLUCID_CHECK(known.insert(&t.impl()).second, ValueError,
-                   "Optimizer::add_param_group: the parameter {} is in a group already.",
-                   describe(t));
-  }
+  check_new(groups_, group.params(), "add_param_group");
   OptimizerParamGroup added(group);
   if (added.has_options())
     added.options().inherit(*defaults_);
@@ -195,6 +199,7 @@ void Optimizer::add_param_group(const OptimizerParamGroup& group) {
 
 void Optimizer::add_parameters(const std::vector<Tensor>& parameters) {
   PELLUCID_CHECK(!groups_.empty(), ValueError, "Optimizer::add_parameters: there is no group.");
+  check_new(groups_, parameters, "add_parameters");
   std::vector<Tensor>& params = groups_[0].params();
   params.insert(params.end(), parameters.begin(), parameters.end());
 }

@@ -110,6 +110,7 @@ Profile collect(const std::string& folder) {
     if (!h || !processes.contains(tag_of(name))) continue;
     Definitions& d = processes.at(tag_of(name));
     p.run.dropped += static_cast<int64_t>(h->dropped);
+    p.run.scopes += static_cast<int64_t>(h->scopes);
     if (h->full_error)
       all.add_note(
           fmt::format("thread {}: only its first events are recorded: the file for more could "
@@ -134,6 +135,9 @@ Profile collect(const std::string& folder) {
     if (d.ended) p.run.duration = std::max(p.run.duration, d.end_ns - all.start_ns);
     read_samples(all, folder, tag, d.process, d.clock, d.calls);
   }
+  if (!p.samples.empty())
+    p.run.sample_cost =
+        static_cast<double>(all.sampling_ns) / static_cast<double>(p.samples.size());
   for (const Event& e : p.events) p.run.duration = std::max(p.run.duration, e.end);
   for (const Sample& s : p.samples) p.run.duration = std::max(p.run.duration, s.at);
   return std::move(all.profile);

@@ -82,11 +82,17 @@ std::string why_not_counted(int error) {
   if (!refused(error)) return std::strerror(error);
   std::ifstream file("/proc/sys/kernel/perf_event_paranoid");
   int level = 0;
-  file >> level;
+  constexpr int kAllows = 1;  // a process's own events, those inside the kernel too
+  if (!g_permitted) return "not permitted: PELLUCID_PROFILE_PERF=0 was asked for";
+  if (file >> level && level <= kAllows)
+    return fmt::format(
+        "not permitted: kernel.perf_event_paranoid is {}, which allows it, so a container's or a "
+        "sandbox's rules forbid the call",
+        level);
   return fmt::format(
-      "not permitted: kernel.perf_event_paranoid is {}; `sysctl kernel.perf_event_paranoid=2` "
+      "not permitted: kernel.perf_event_paranoid is {}; `sysctl kernel.perf_event_paranoid={}` "
       "allows it",
-      level);
+      level, kAllows);
 }
 
 void permit_perf_events(bool permitted) noexcept { g_permitted = permitted; }

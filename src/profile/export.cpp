@@ -171,11 +171,12 @@ void json_run(const RunInfo& r, Output& out) {
   out.print(
       "\"run\":{{\"program\":{},\"mode\":{},\"version\":{},\"started\":{},\"duration_ns\":{},"
       "\"exit_code\":{},\"signal\":{},\"complete\":{},\"dropped\":{},\"event_cost_ns\":{},"
-      "\"recorded_bytes\":{},\"sample_rate\":{},\"peak_memory_bytes\":{},"
-      "\"memory_at_start_bytes\":{}}}",
+      "\"scopes\":{},\"sample_cost_ns\":{},\"recorded_bytes\":{},\"sample_rate\":{},"
+      "\"peak_memory_bytes\":{},\"memory_at_start_bytes\":{}}}",
       text::json_string(r.program), text::json_string(r.mode), text::json_string(r.version),
       text::json_string(r.started), r.duration, r.exit_code, r.signal, r.complete, r.dropped,
-      r.event_cost, r.recorded_bytes, r.sample_rate, r.peak_memory, r.memory_at_start);
+      r.event_cost, r.scopes, r.sample_cost, r.recorded_bytes, r.sample_rate, r.peak_memory,
+      r.memory_at_start);
 }
 
 void json_machine(const MachineCeilings& m, Output& out) {

@@ -44,6 +44,8 @@ void read_run(Database& db, Profile& p) {
     if (key == "complete") r.complete = s.integer(1) != 0;
     if (key == "dropped") r.dropped = s.integer(1);
     if (key == "event_cost") r.event_cost = s.number(1);
+    if (key == "scopes") r.scopes = s.integer(1);
+    if (key == "sample_cost") r.sample_cost = s.number(1);
     if (key == "recorded_bytes") r.recorded_bytes = s.integer(1);
     if (key == "sample_rate") r.sample_rate = s.number(1);
     if (key == "peak_memory") r.peak_memory = s.integer(1);

@@ -2,20 +2,29 @@
 // counted.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "pellucid/profile.h"
-#include "profile/raw.h"
 
 namespace pellucid::profile {
 
-/// How many events were recorded; blocks of memory taken and given back are events too.
-inline int64_t raw_events(const Profile& p) {
-  return std::max(static_cast<int64_t>(p.events.size()),
-                  p.run.recorded_bytes / static_cast<int64_t>(sizeof(RawEvent)));
-}
+/// What recording a run took, by its mode.
+struct PELLUCID_API RecordingCost {
+  explicit RecordingCost(const Profile& p);
+  /// Events, blocks of memory taken and given back among them; or counted calls; or samples.
+  int64_t count = 0;
+  std::string_view what;  ///< "events", "calls" or "samples"
+  double each = 0;        ///< nanoseconds; 0 where it was not measured
+  int64_t scopes = 0;     ///< that told the sampler of themselves
+  double scope = 0;       ///< nanoseconds for each of them
+  double total() const {
+    return static_cast<double>(count) * each + static_cast<double>(scopes) * scope;
+  }
+  /// "27 ns", "6.4 us".
+  static std::string text(double nanoseconds);
+};
 
 struct Overhead {
   explicit Overhead(const Profile& p);
@@ -26,7 +35,7 @@ struct Overhead {
   int64_t outside = 0;             ///< of the busiest thread's recording outside all events
   double dispatch = 0;             ///< nanoseconds that a call takes that has nothing to do
   std::string dispatch_source;     ///< how that was found
-  double recording = 0;            ///< nanoseconds that recording took
+  double recording = 0;            ///< nanoseconds that recording took, as RecordingCost says
   double processor = 0;  ///< nanoseconds that cores worked for the program; 0 where not counted
   /// Whether the program had no core for more than half of its run.
   bool starved(const Profile& p) const {

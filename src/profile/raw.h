@@ -38,6 +38,7 @@ struct RawHeader {
   int32_t full_error =
       0;  // errno of the file of earlier laps, where that is why events were dropped
   char name[32] = {};
+  uint64_t scopes = 0;  // mode "sample": ops and scopes that told the sampler of themselves
 };
 static_assert(sizeof(RawHeader) <= kRawHeaderBytes);
 

@@ -277,14 +277,15 @@ void stop_recording() {
   detail::mode.store(Mode::Off);
   set_allocation_hook(nullptr);
   detail::blocks_recorded = false;
-  stop_sampler();
+  const int64_t watched = stop_sampler();
   stop_stalls();
   drop_log();
   const std::lock_guard lock(r.mutex);
   const ClockPair now = read_clocks();
   Json counters = Json::array();
   for (const Counter& c : stop_counters()) counters.push_back({c.name, c.value, c.missing});
-  const Json j = {{"clocks", {now.ticks, now.nanoseconds}}, {"counters", counters}};
+  const Json j = {
+      {"clocks", {now.ticks, now.nanoseconds}}, {"counters", counters}, {"watched_ns", watched}};
   std::swap(definitions, r.definitions);
   r.write_line("\"end\":" + j.dump());
   close(r.definitions);

@@ -59,11 +59,26 @@ class Adviser {
 
   // Times of a program that had to share its cores say little about the program.
   void cores() {
-    if (!overhead_.starved(p_)) return;
-    add(1 - overhead_.processor / duration_, false,
-        "find out what the program waits for, or record it on a quiet machine",
-        fmt::format("cores worked for the program for {} of a run of {}",
-                    format_duration(overhead_.processor), format_duration(duration_)));
+    if (overhead_.starved(p_)) {
+      add(1 - overhead_.processor / duration_, false,
+          "find out what the program waits for, or record it on a quiet machine",
+          fmt::format("cores worked for the program for {} of a run of {}",
+                      format_duration(overhead_.processor), format_duration(duration_)));
+      return;
+    }
+    double off_core = 0;
+    for (const Average& a : averages_.rows) off_core += a.off_core_time;
+    if (off_core < 0.2 * duration_) return;
+    int64_t preempted = 0, waits = 0;
+    for (const Stall& s : p_.stalls)
+      if (s.event >= 0 && s.kind != Stall::Kind::PageFault)
+        (s.kind == Stall::Kind::Preempted ? preempted : waits) += s.count;
+    add(off_core / duration_, false,
+        preempted > waits ? "record it on a quiet machine, or use fewer threads than cores are free"
+                          : "find out what its ops wait for",
+        fmt::format("ops had no core for {} of the run: {} times preempted, {} waits",
+                    percent(off_core, duration_), text::group_digits(preempted),
+                    text::group_digits(waits)));
   }
 
   void waits() {
@@ -102,6 +117,7 @@ class Adviser {
     if (top == nullptr || top->least_time <= 0 || overhead_.starved(p_) || p_.machine.busy) return;
     const auto time = static_cast<double>(top->op_time);
     if (time < 0.2 * duration_) return;
+    if (top->off_core_time > 0.3 * time) return;  // its rate tells of the others on its cores
     const double reached = top->rate().least / std::max(1.0, top->rate().time);
     const std::string name = group_name(p_, GroupBy::Op, top->event, false);
     const std::string because =
@@ -204,7 +220,7 @@ class Adviser {
   }
 
   void recording() {
-    if (overhead_.recording < 0.05 * duration_) return;
+    if (p_.run.mode != "trace" || overhead_.recording < 0.05 * duration_) return;
     add(overhead_.recording / duration_, false, "record with --sample or --count",
         fmt::format("recording took {} of the run", percent(overhead_.recording, duration_)));
   }

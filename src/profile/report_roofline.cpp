@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "profile/averages.h"
 #include "profile/overhead.h"
+#include "profile/raw.h"
 #include "profile/reports.h"
 #include "profile/table.h"
 
@@ -35,6 +36,27 @@ void find_dispatch(const Profile& p, Overhead& o) {
 
 }  // namespace
 
+RecordingCost::RecordingCost(const Profile& p) : what("events"), each(p.run.event_cost) {
+  if (p.run.mode == "sample") {
+    what = "samples";
+    count = static_cast<int64_t>(p.samples.size());
+    each = p.run.sample_cost;
+    scopes = p.run.scopes;
+    scope = p.run.event_cost;
+  } else if (p.run.mode == "count") {
+    what = "calls";
+    for (const CallCount& c : p.counts) count += c.calls;
+  } else {
+    count = std::max(static_cast<int64_t>(p.events.size()),
+                     p.run.recorded_bytes / static_cast<int64_t>(sizeof(RawEvent)));
+  }
+}
+
+std::string RecordingCost::text(double nanoseconds) {
+  return nanoseconds < 1000 ? fmt::format("{:.0f} ns", nanoseconds)
+                            : fmt::format("{:.1f} us", nanoseconds / 1000);
+}
+
 Overhead::Overhead(const Profile& p) {
   std::vector<int64_t> covered(p.threads.size());
   for (const Event& e : p.events) {
@@ -51,7 +73,7 @@ Overhead::Overhead(const Profile& p) {
   }
   const int64_t busiest = covered.empty() ? 0 : *std::max_element(covered.begin(), covered.end());
   outside = std::max<int64_t>(0, p.run.duration - busiest);
-  recording = static_cast<double>(raw_events(p)) * p.run.event_cost;
+  recording = RecordingCost(p).total();
   find_dispatch(p, *this);
   std::map<std::string, std::string> missing;  // by the reason: the names
   for (const Counter& c : p.counters) {
@@ -77,12 +99,17 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
         fmt::format("coverage: {} % of {} ops have a cost\n",
                     o.with_cost == o.ops ? 100 : std::min<int64_t>(99, 100 * o.with_cost / o.ops),
                     text::group_digits(o.ops));
-  if (p.run.event_cost > 0 && !p.events.empty())
-    out += fmt::format("recording: {} events x {:.0f} ns = {}, {} of the time; {} of raw events\n",
-                       text::group_digits(raw_events(p)), p.run.event_cost,
-                       format_duration(o.recording),
+  if (const RecordingCost c(p); c.count > 0 && c.each > 0) {
+    out += fmt::format("recording: {} {} x {}", text::group_digits(c.count), c.what,
+                       RecordingCost::text(c.each));
+    if (c.scopes > 0)
+      out += fmt::format(" + {} ops and scopes x {}", text::group_digits(c.scopes),
+                         RecordingCost::text(c.scope));
+    out += fmt::format(" = {}, {} of the time; {} of raw {}\n", format_duration(o.recording),
                        percent(o.recording, static_cast<double>(p.run.duration)),
-                       text::format_bytes(static_cast<double>(p.run.recorded_bytes)));
+                       text::format_bytes(static_cast<double>(p.run.recorded_bytes)),
+                       c.what == "calls" ? "counters" : c.what);
+  }
   for (const std::string& note : p.run.notes) out += fmt::format("note: {}\n", note);
   return out;
 }

@@ -1,6 +1,7 @@
 // What the sampler saw, as a histogram; and the calls of a recording that only counts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -32,6 +33,21 @@ std::string line_name(const Profile& p, int32_t site, bool full) {
   if (s.object.empty()) return "(unknown)";
   const size_t slash = full ? std::string::npos : s.object.rfind('/');
   return fmt::format("({})", slash == std::string::npos ? s.object : s.object.substr(slash + 1));
+}
+
+// How many samples there are, and how many of those that were asked for: the system fires timers of
+// processor time with its own tick, often 250 a second.
+std::string samples_line(const Profile& p) {
+  const auto count = static_cast<int64_t>(p.samples.size());
+  const auto clock = std::find_if(p.counters.begin(), p.counters.end(),
+                                  [](const Counter& c) { return c.name == "task-clock"; });
+  if (clock == p.counters.end() || clock->value <= 0)
+    return fmt::format("{} samples; {:.0f} were asked for in a second of processor time\n",
+                       text::group_digits(count), p.run.sample_rate);
+  return fmt::format(
+      "{} samples in {} of processor time: {:.0f} a second of {:.0f} that were asked for\n",
+      text::group_digits(count), format_duration(clock->value),
+      static_cast<double>(count) / clock->value * 1e9, p.run.sample_rate);
 }
 
 enum class SampleGroup { Line, Function, Op };
@@ -94,9 +110,7 @@ std::vector<ReportTable> samples_report(const Profile& p, const ReportOptions& o
   const auto& counts = found.counts;
   ReportTable t{.name = "samples"};
   const auto all = static_cast<double>(p.samples.size());
-  t.heading =
-      fmt::format("{} samples at {:.0f} Hz of processor time\n",
-                  text::group_digits(static_cast<int64_t>(p.samples.size())), p.run.sample_rate);
+  t.heading = samples_line(p);
   t.columns = {{"Self", "self"},           {"Self %", "self_share"},  {"Total", "total"},
                {"Total %", "total_share"}, {"Where", "where", false}, {"", "bar", false}};
   std::vector<size_t> order =

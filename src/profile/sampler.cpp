@@ -49,6 +49,7 @@ struct Sampler {
   std::string folder, tag;
   std::thread watcher;
   pid_t watcher_id = 0;
+  int64_t watched_ns = 0;         // processor time of the watcher, when it has ended
   std::map<int, timer_t> timers;  // by thread
   std::unique_ptr<MappedFile> file;
   static Sampler& get() {
@@ -118,6 +119,7 @@ void take_sample(const ucontext_t& context) noexcept {
   static constexpr int kOrder[kSampleRegisters] = {
       REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
       REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+  const uint64_t begun = __rdtsc();
   char stack[kStackPart * kStackParts];
   const greg_t* registers = context.uc_mcontext.gregs;
   const size_t bytes = copy_stack(static_cast<uint64_t>(registers[REG_RSP]), stack);
@@ -126,7 +128,7 @@ void take_sample(const ucontext_t& context) noexcept {
   auto* s = reinterpret_cast<RawSample*>(
       reserve(sizeof(RawSample) + bytes + frames * sizeof(RawPythonFrame)));
   if (!s) return;
-  s->at = __rdtsc();
+  s->at = begun;
   s->thread = t_thread ? t_thread : static_cast<int32_t>(syscall(SYS_gettid));
   s->stack_bytes = static_cast<uint32_t>(bytes);
   s->call = t_innermost;
@@ -136,6 +138,7 @@ void take_sample(const ucontext_t& context) noexcept {
   auto* rest = reinterpret_cast<char*>(s + 1);
   std::memcpy(rest, stack, bytes);
   std::memcpy(rest + bytes, python, frames * sizeof(RawPythonFrame));
+  s->took = __rdtsc() - begun;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   s->magic = kSampleMagic;
 }
@@ -212,6 +215,9 @@ void watch(Sampler& s) {
     save_maps(s.folder, s.tag);
     maps_saved = std::chrono::steady_clock::now();
   }
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  s.watched_ns = int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
 
 void open_file(Sampler& s, const std::string& folder, const std::string& tag) {
@@ -298,9 +304,9 @@ void start_sampler(const std::string& folder, const std::string& tag, double rat
   start_watcher(s);
 }
 
-void stop_sampler() noexcept {
+int64_t stop_sampler() noexcept {
   Sampler& s = Sampler::get();
-  if (!s.watcher.joinable()) return;
+  if (!s.watcher.joinable()) return 0;
   {
     const std::lock_guard lock(s.mutex);
     s.stopping = true;
@@ -316,6 +322,24 @@ void stop_sampler() noexcept {
   } catch (const std::exception&) {}
   s.file->set_used(g_state.used.load());
   s.file.reset();
+  return s.watched_ns;
+}
+
+double measure_interruption() noexcept {
+  constexpr int kCount = 500, kRuns = 5;
+  struct sigaction empty {
+  }, before{};
+  empty.sa_handler = [](int) {};
+  empty.sa_flags = SA_ONSTACK;
+  if (sigaction(SIGPROF, &empty, &before) != 0) return 0;
+  int64_t least = INT64_MAX;
+  for (int run = 0; run < kRuns; ++run) {
+    const int64_t begun = read_clocks().nanoseconds;
+    for (int i = 0; i < kCount; ++i) pthread_kill(pthread_self(), SIGPROF);
+    least = std::min(least, read_clocks().nanoseconds - begun);
+  }
+  sigaction(SIGPROF, &before, nullptr);
+  return static_cast<double>(least) / kCount;
 }
 
 void restart_sampler(const std::string& folder, const std::string& tag) {

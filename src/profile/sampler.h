@@ -17,17 +17,19 @@ inline constexpr int kSampleRegisters = 17;
 struct RawSample {
   uint64_t magic;  // kSampleMagic, written last
   uint64_t at;     // ticks
+  uint64_t took;   // ticks that the handler needed for it
   int32_t thread;
   uint32_t stack_bytes;  // a multiple of 8
   uint32_t call;         // the innermost scope, 0 for none
   uint32_t python_frames;
   uint64_t registers[kSampleRegisters];
 };
-inline constexpr uint64_t kSampleMagic = 0x454c504d4153504c;
+inline constexpr uint64_t kSampleMagic = 0x324c504d4153504c;
 
 /// Starts and stops the timers of all threads of the process, and of those that come later.
 void start_sampler(const std::string& folder, const std::string& tag, double rate);
-void stop_sampler() noexcept;
+/// Returns the nanoseconds of processor time that the watching thread took.
+int64_t stop_sampler() noexcept;
 /// In the child of a fork: its one thread gets a timer, and the samples a file of their own.
 void restart_sampler(const std::string& folder, const std::string& tag);
 /// Gives this thread a stack for its handler, because our kernels may move the stack pointer away.
@@ -36,5 +38,9 @@ void prepare_thread_for_samples() noexcept;
 void release_thread_after_samples() noexcept;
 /// Tells which call runs on this thread.
 void note_innermost(uint32_t call) noexcept;
+/// The nanoseconds that the system takes to interrupt a thread by a signal and to let it go on,
+/// beside what the handler does; measured with a handler that does nothing. Not while the sampler
+/// runs: the signal is its own.
+double measure_interruption() noexcept;
 
 }  // namespace pellucid::profile

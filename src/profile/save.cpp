@@ -68,6 +68,8 @@ void write_run(Database& db, const Profile& p) {
   s.insert(std::string("complete"), r.complete);
   s.insert(std::string("dropped"), r.dropped);
   s.insert(std::string("event_cost"), r.event_cost);
+  s.insert(std::string("scopes"), r.scopes);
+  s.insert(std::string("sample_cost"), r.sample_cost);
   s.insert(std::string("recorded_bytes"), r.recorded_bytes);
   s.insert(std::string("sample_rate"), r.sample_rate);
   s.insert(std::string("peak_memory"), r.peak_memory);

@@ -70,6 +70,7 @@ inline void open_scope(ThreadLog& l, const void* owner, EventKind kind, uint32_t
     l.count(call, static_cast<uint8_t>(s.kind));
   } else {
     note_innermost(call);
+    ++l.header().scopes;
   }
 }
 

@@ -11,7 +11,6 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -77,19 +76,6 @@ void add_ceilings(Profile& p) {
     p.machine = std::move(*kept);
 }
 
-// Measured once in a process, by a session of its own.
-double cost_of_an_event() {
-  static std::atomic<double> cost{0};
-  static std::atomic_flag measured;
-  if (measured.test_and_set()) return cost;
-  try {
-    cost = measure_event_cost();
-  } catch (const Error&) {
-    measured.clear();  // another thread has begun a session meanwhile
-  }
-  return cost;
-}
-
 void finish_program() {
   const std::string folder = recording_folder();
   stop_recording();
@@ -97,6 +83,7 @@ void finish_program() {
   try {
     Profile p = collect(folder);
     add_ceilings(p);
+    state_recording_cost(p);
     p.save(program_file());
     remove_folder(folder);
   } catch (const std::exception& e) {
@@ -168,7 +155,7 @@ profile::Profile ProfilerSession::stop() {
   profile::Profile p = profile::collect(folder_);
   profile::remove_folder(folder_);
   profile::add_ceilings(p);
-  if (p.run.mode == "trace") p.run.event_cost = profile::cost_of_an_event();
+  profile::state_recording_cost(p);
   if (!file_.empty()) p.save(file_);
   return p;
 }

@@ -1,7 +1,10 @@
 // The functions of pellucid/analyze.h: the worked figures, the keys, and that nothing is changed.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <ctime>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "pellucid/analyze.h"
 #include "pellucid/models.h"
@@ -204,4 +207,23 @@ TEST_CASE("analyze: latency") {
   CHECK(l.median_ms <= l.p95_ms);
   CHECK(l.p95_ms <= l.p99_ms);
   CHECK_THROWS_AS(measure_latency_of([] {}, 1, 0), ValueError);
+}
+
+TEST_CASE("analyze: a machine whose cores are taken is told, also where all runs are slow alike") {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others;
+  for (unsigned i = 0; i < 3 * std::max(1u, std::thread::hardware_concurrency()); ++i)
+    others.emplace_back([&] {
+      while (!stop) {}
+    });
+  const auto spin = [] {
+    const std::clock_t begun = std::clock();  // of all threads, so a run lasts some milliseconds
+    while (std::clock() - begun < CLOCKS_PER_SEC / 20) {}
+  };
+  const Latency l = measure_latency_of(spin, 0, 20);
+  stop = true;
+  for (std::thread& t : others) t.join();
+  CHECK(l.preempted >= 3);
+  CHECK(l.noisy);
+  CHECK(l.warning.find("too noisy") != std::string::npos);
 }

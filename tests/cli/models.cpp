@@ -34,6 +34,11 @@ TEST_CASE("models: a spec is built as it is written") {
       "Softmax(-1))");
   CHECK(m.forward(randn({2, 1, 14, 14})).sizes() == IntArrayRef({2, 4}));
   CHECK(count_parameters(m) == 8 * 9 + 8 + 16 + 392 * 16 + 32 + 16 * 4 + 4);
+  CHECK(count_parameters(parse_module("Sequential(3 * Sequential(Linear(4, 8), Linear(8, 4)))")) ==
+        3 * (4 * 8 + 8 + 8 * 4 + 4));
+  CHECK(make_model("2 * Linear(7, 7)").sample == std::vector<int64_t>{7});
+  for (const char* wrong : {"0 * Linear(2, 2)", "1001 * ReLU()", "2 + ReLU()", "ReLU() * 2"})
+    CHECK_THROWS_AS(parse_module(wrong), expr::ExprError);
   CHECK(make_model("Sequential(Linear(7, 3), Tanh())").sample == std::vector<int64_t>{7});
   const MadeModel tokens = make_model("Sequential(Embedding(50, 8), Linear(8, 50))", 6);
   CHECK(tokens.vocabulary == 50);
@@ -45,6 +50,8 @@ TEST_CASE("models: a spec is built as it is written") {
   CHECK_THROWS_AS(make_model("nonsense"), UsageError);
   CHECK(is_model("resnet18"));
   CHECK(is_model("Linear(2, 3)"));
+  CHECK(is_model("12*Linear(2, 2)"));
+  CHECK(!is_model("12 * "));
   CHECK(!is_model("./resnet18"));
   CHECK(!is_model("Linear"));
 }
@@ -61,4 +68,14 @@ TEST_CASE("models: sizes and rates") {
     CHECK_THROWS_AS(read_machine(wrong), UsageError);
   CHECK(format_count(236'027'904, "FLOP") == "236.03 MFLOP");
   CHECK(format_count(12, "FLOP") == "12 FLOP");
+  const std::pair<double, const char*> amounts[] = {{36, "36 B"},
+                                                    {33'024, "0.03 MB"},
+                                                    {9'449'472, "9.45 MB"},
+                                                    {12'500'000, "12.50 MB"},
+                                                    {226'676'736, "226.7 MB"},
+                                                    {500'000'000, "500 MB"},
+                                                    {1'000'000'016, "1,000 MB"},
+                                                    {2e9, "2,000 MB"},
+                                                    {349.2e9, "349.20 GB"}};
+  for (const auto& [bytes, text] : amounts) CHECK(format_megabytes(bytes) == text);
 }

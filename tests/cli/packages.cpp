@@ -91,6 +91,9 @@ TEST_CASE("packages: a good one arrives whole, and is found the next time") {
   test::write_bytes(folder + "/hello", "hellO");  // the right size, a wrong byte
   CHECK(has_files(kPackage, folder));
   CHECK_THROWS_WITH_AS(check_files(kPackage, folder), doctest::Contains("is damaged"), IoError);
+  CHECK(find_or_fetch(kPackage, folder, said) == folder);  // nobody trains on damaged data
+  CHECK(said.str().find("is damaged") != std::string::npos);
+  CHECK(test::read_bytes(folder + "/hello") == "hello");
   std::filesystem::create_directories(folder + "/.fetch-killed/package");
   std::filesystem::remove(folder + "/hello");
   CHECK_THROWS_AS(check_files(kPackage, folder), IoError);
@@ -111,6 +114,10 @@ TEST_CASE("packages: a bad one leaves nothing") {
   fails(packs("hello there"), "has 11 bytes, but should have 5");
   fails("echo no network >&2; exit 1\n",
         "npm pack greeting@1.0.0 failed with exit code 1: no network");
+  fails(
+      "echo npm error code ENOTFOUND; echo npm error request failed, reason: no such host; "
+      "for i in 1 2 3 4 5 6 7; do echo npm error network; done; exit 1\n",
+      "failed with exit code 1: no such host.");
   fails("exit 0\n", "left no archive");
   fails("echo rubbish > greeting-1.0.0.tgz\n", "cannot unpack greeting 1.0.0");
   fails("exit 127\n", "apt-get install npm");

@@ -58,6 +58,22 @@ TEST_CASE("module: parameters, buffers and modules by name, in order") {
   net->apply([&](nn::Module& m) { count += m.as<nn::Linear>() != nullptr; });
   CHECK(count == 2);
   CHECK(net->modules(false).size() == 5);
+  // libtorch's other forms: with names, and with pointers that may be kept.
+  Names names, kept;
+  net->apply([&](const std::string& name, nn::Module&) { names.push_back(name); }, "net");
+  CHECK(names.front() == "net");
+  CHECK(names.back() == "net.norm");
+  std::vector<std::shared_ptr<nn::Module>> pointers;
+  net->apply([&](const std::shared_ptr<nn::Module>& m) { pointers.push_back(m); });
+  CHECK(pointers.size() == 6);
+  CHECK(pointers.front().get() == net.get());
+  net->apply([&](const std::string& name, const std::shared_ptr<nn::Module>& m) {
+    kept.push_back(name + ":" + m->name());
+  });
+  CHECK(kept[3] == "block.0:Linear");
+  struct OnStack : nn::Module {
+  } unowned;
+  CHECK_THROWS_AS(unowned.apply([](const std::shared_ptr<nn::Module>&) {}), ValueError);
 }
 
 TEST_CASE("module: a tensor under two names is one parameter and two keys") {
@@ -116,6 +132,15 @@ TEST_CASE("module: prints as Python does") {
   (0-1): 2 x Linear(in_features=2, out_features=2, bias=True)
   (2): ReLU()
 ))");
+  nn::ModuleDict dict;
+  dict->update({{"left", nn::Linear(2, 1).ptr()}, {"right", list.ptr()}});
+  CHECK(text(dict) == R"(ModuleDict(
+  (left): Linear(in_features=2, out_features=1, bias=True)
+  (right): ModuleList(
+    (0-1): 2 x Linear(in_features=2, out_features=2, bias=True)
+    (2): ReLU()
+  )
+))");
 }
 
 TEST_CASE("module: state_dict goes out and in, completely or not at all") {
@@ -139,8 +164,15 @@ TEST_CASE("module: state_dict goes out and in, completely or not at all") {
   CHECK(said.find("missing keys (1):\n    fc1.bias") != std::string::npos);
   CHECK(said.find("unexpected keys (1):\n    extra") != std::string::npos);
   CHECK(equal(b->scale, kept));
-  b->load_state_dict(wrong, false);
+  wrong.insert("steps.extra", ones({1}));
+  const nn::IncompatibleKeys keys = b->load_state_dict(wrong, false);
+  CHECK(keys.missing_keys == std::vector<std::string>{"fc1.bias"});
+  CHECK(keys.unexpected_keys == std::vector<std::string>{"extra", "steps.extra"});
   CHECK(equal(b->scale, kept + 1));
+  CHECK(b->load_state_dict(state).missing_keys.empty());
+  wrong.insert("fc1.bias", Tensor());  // an undefined tensor is no value
+  CHECK(b->load_state_dict(wrong, false).missing_keys == std::vector<std::string>{"fc1.bias"});
+  CHECK(equal(b->fc1->bias, state["fc1.bias"]));
   wrong["scale"] = ones({4});
   const std::string shapes = message_of([&] { b->load_state_dict(wrong, false); });
   CHECK(shapes.find("scale: the module has [3], the state [4]") != std::string::npos);

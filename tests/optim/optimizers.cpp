@@ -199,6 +199,12 @@ TEST_CASE("optimisers: groups inherit what they leave open, and lr is written wh
                        doctest::Contains("give the leaf"), ValueError);
   optimizer.add_param_group(OptimizerParamGroup({ones({1}).requires_grad_()}));
   CHECK(optimizer.param_groups().size() == 3);
+  const Tensor c = ones({1}).requires_grad_();
+  optimizer.add_parameters({c});
+  CHECK(optimizer.size() == 4);
+  CHECK_THROWS_WITH_AS(optimizer.add_parameters({c}), doctest::Contains("is in a group already"),
+                       ValueError);
+  CHECK_THROWS_AS(optimizer.add_parameters({Tensor()}), ValueError);
 }
 
 TEST_CASE("optimisers: a loaded state goes on bit for bit") {

@@ -14,6 +14,7 @@
 #include "pellucid/nn.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
+#include "pellucid/profile_report.h"
 #include "pellucid/profiler.h"
 #include "profile/recorder.h"
 #include "tests/profile/calls.h"
@@ -165,6 +166,11 @@ TEST_CASE("profile: counting") {
   for (const profile::CallCount& c : p.counts)
     if (p.signatures[static_cast<size_t>(c.signature)].name == "add") additions += c.calls;
   CHECK(additions == 100);
+  CHECK(p.run.event_cost > 0);
+  const std::string overview = profile::to_text(profile::report(p, "overview", {}));
+  CHECK(overview.find("recording: ") != std::string::npos);
+  CHECK(overview.find(" calls x ") != std::string::npos);
+  CHECK(overview.find(" of raw counters") != std::string::npos);
 }
 
 TEST_CASE("profile: one recording at a time, and it can start in the middle of a scope") {
@@ -377,6 +383,14 @@ TEST_CASE("profile: samples know the op and its line") {
   }
   CHECK(p.samples.size() > 5);
   CHECK(in_matmul > 0);
+  // What it took: each sample, and each op that told of itself.
+  CHECK(p.run.sample_cost > 500);
+  CHECK(p.run.sample_cost < 1e6);
+  CHECK(p.run.scopes > static_cast<int64_t>(p.samples.size()));
+  CHECK(p.run.event_cost > 0);
+  const std::string overview = profile::to_text(profile::report(p, "overview", {}));
+  CHECK(overview.find(" samples x ") != std::string::npos);
+  CHECK(overview.find(" ops and scopes x ") != std::string::npos);
 }
 
 }  // namespace

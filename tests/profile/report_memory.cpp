@@ -182,6 +182,11 @@ TEST_CASE("report: what the system took of an op's time") {
   CHECK(overview.find("ops, in page faults") != std::string::npos);
   CHECK(overview.find("ops, without a core") != std::string::npos);
 
+  const std::string advice = to_text(report(p, "advice"));
+  CHECK(advice.find("record it on a quiet machine") != std::string::npos);
+  CHECK(advice.find("ops had no core for 30 % of the run: 1 times preempted, 0 waits") !=
+        std::string::npos);
+
   Profile unknown = p;
   unknown.stalls.clear();
   unknown.run.stalls_missing = "not permitted";
@@ -348,8 +353,13 @@ TEST_CASE("report: samples by line count recursion once") {
   b.p.samples = {{.at = 1, .stack = 2}, {.at = 2, .stack = 2}, {.at = 3, .stack = 1}};
   b.p.run.mode = "sample";
   b.p.run.sample_rate = 1000;
+  CHECK(report(b.p, "samples")[0].heading ==
+        "3 samples; 1000 were asked for in a second of processor time\n");
+  b.p.counters.push_back({"task-clock", 12e6, {}});
   const Profile p = b.finish();
   const auto t = report(p, "samples")[0];
+  CHECK(t.heading ==
+        "3 samples in 12.000ms of processor time: 250 a second of 1000 that were asked for\n");
   REQUIRE(t.rows.size() == 2);
   CHECK(t.rows[0][4].text == "a.cpp:2(g)");
   CHECK(t.rows[0][0].number == 2);

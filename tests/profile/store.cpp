@@ -52,6 +52,8 @@ TEST_CASE("profile file: what is saved is loaded") {
   const File file("roundtrip");
   Profile p = recorded();
   p.run.event_cost = 12.5;
+  p.run.scopes = 77;
+  p.run.sample_cost = 4321.5;
   p.machine.cpu = "some CPU";
   p.machine.flops_one = p.machine.flops_all = p.machine.seconds = 1;
   p.machine.levels = {{"L1", 1024, {1, 2, 3}, {4, 5, 6}}};
@@ -67,6 +69,8 @@ TEST_CASE("profile file: what is saved is loaded") {
   const Profile q = Profile::load(file.path);
   CHECK(q.run.program == p.run.program);
   CHECK(q.run.event_cost == 12.5);
+  CHECK(q.run.scopes == 77);
+  CHECK(q.run.sample_cost == 4321.5);
   CHECK(q.run.peak_memory == p.run.peak_memory);
   CHECK(q.machine.cpu == "some CPU");
   CHECK(q.machine.levels.at(0).all.copy == 6);

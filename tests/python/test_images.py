@@ -25,6 +25,15 @@ def test_unfold_and_fold_are_transposes():
         F.fold(columns[:, :, :5], (3, 4), 2)
 
 
+def test_gradients_are_zero_where_no_output_looks():
+    for mode in ("nearest", "nearest-exact", "linear"):
+        junk = torch.full((64, 4), 9.0)  # memory that the gradient may get
+        del junk
+        x = torch.ones(64, 1, 4, requires_grad=True)
+        F.interpolate(x, scale_factor=0.5, mode=mode, **({"align_corners": True} if mode == "linear" else {})).sum().backward()
+        assert x.grad[0, 0].count_nonzero() == 2 and x.grad.sum() == 128
+
+
 def test_conv3d_equals_a_sum_over_slices():
     torch.manual_seed(0)
     x, w = torch.randn(1, 2, 4, 5, 5, requires_grad=True), torch.randn(3, 2, 2, 3, 3)

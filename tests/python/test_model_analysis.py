@@ -33,6 +33,8 @@ def test_other_models():
     assert count_parameters(torch.ones(7)) == 0
     assert count_flops(torch.ones(7)) == 7
     assert count_flops(lambda x: torch.relu(x), (2, 10)) == 10
+    with pytest.raises(TypeError, match="function of it"):
+        measure_memory(torch.ones(7), (1, 7))
     with pytest.raises(TypeError, match="callable"):
         count_flops(3, (1, 2))
     with pytest.raises(TypeError, match="input"):

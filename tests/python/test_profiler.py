@@ -38,6 +38,21 @@ def test_key_averages_count_ops_scopes_and_backward():
     assert "Self CPU %" in table and "# of Calls" in table
 
 
+def test_events_one_by_one():
+    model, x = small_model(), torch.randn(3, 8)
+    with profile() as prof:
+        with record_function("outer"):
+            model(x)
+    events = prof.events()
+    assert [e.name for e in events] == ["outer", "Sequential", "Linear", "linear", "ReLU", "relu", "Linear", "linear"]
+    outer, sequential, first, product = events[:4]
+    assert outer.cpu_parent is None and outer.cpu_children == [sequential]
+    assert product.cpu_parent is first and product.input_shapes == [[3, 8], [4, 8], [4]] and product.flops > 2 * 3 * 8 * 4 - 1
+    assert product.time_range.start >= first.time_range.start and product.time_range.end <= first.time_range.end
+    assert outer.cpu_time_total == pytest.approx(sum(e.self_cpu_time_total for e in events))
+    assert product.stack and __file__ in product.stack[0]
+
+
 def test_modules_and_lines():
     model, x = small_model(), torch.randn(3, 8)
     with profile() as prof:

@@ -23,9 +23,12 @@ def sampled(tmp_path, text, rate=1000):
     return torch.profiler.load(out), out
 
 
+def rows_of(opened, by):
+    return json.loads(opened.report("samples", by=by, limit=0, format="json"))["tables"][0]["rows"]
+
+
 def shares(opened, by):
-    rows = json.loads(opened.report("samples", by=by, limit=0, format="json"))["tables"][0]["rows"]
-    return {row["where"]: (row["self_share"], row["total_share"]) for row in rows}
+    return {row["where"]: (row["self_share"], row["total_share"]) for row in rows_of(opened, by)}
 
 
 def line_of(text, marker):
@@ -70,9 +73,13 @@ def test_shares_by_function_and_line(tmp_path):
     functions = {name.split("(")[-1].rstrip(")"): share for name, share in shares(opened, "function").items() if "hot.py" in name}
     all_of = {name: total for name, (_, total) in functions.items()}
     run = all_of["often"] + all_of["seldom"] + all_of["multiply"]
-    assert all_of["often"] / run == pytest.approx(0.5, abs=0.12)
-    assert all_of["seldom"] / run == pytest.approx(1 / 6, abs=0.1)
-    assert all_of["multiply"] / run == pytest.approx(1 / 3, abs=0.12)
+    # Samples come with the system's tick, and fewer of them on a busy machine: four standard deviations of a half.
+    samples = run * sum(row["self"] for row in rows_of(opened, "function"))
+    scatter = max(0.12, 2 / samples ** 0.5)
+    assert samples > 20
+    assert all_of["often"] / run == pytest.approx(0.5, abs=scatter)
+    assert all_of["seldom"] / run == pytest.approx(1 / 6, abs=scatter)
+    assert all_of["multiply"] / run == pytest.approx(1 / 3, abs=scatter)
     # Work.spin is called by both, and through a generator by one of them.
     assert all_of["Work.spin"] == pytest.approx(all_of["often"] + all_of["seldom"], abs=0.05)
     assert all_of["<module>"] >= run - 1e-9

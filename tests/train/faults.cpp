@@ -54,11 +54,53 @@ TEST_CASE("train: a loss that is not finite stops the run and spares the checkpo
   CHECK(e.err.find(" at step ") != std::string::npos);
   CHECK(e.err.find("Try a smaller --lr") != std::string::npos);
   CHECK(e.err.find("is untouched") != std::string::npos);
+  // What, with sizes, and where: the op that made the first infinity of finite numbers.
+  CHECK(e.err.find("The first op whose result is not finite is mse_loss(float32[4, 10], "
+                   "float32[4, 10])") != std::string::npos);
+  CHECK(e.err.find("outside the model: inf at index []") != std::string::npos);
   const io::Checkpoint c = io::load_checkpoint(checkpoint_in(out));
   for (const auto& [name, tensor] : c.model) {
     INFO(name);
     CHECK(tensor.isfinite().all().item<bool>());
   }
+}
+
+TEST_CASE("train: a value that is not finite is traced to its op and module") {
+  const TemporaryFolder folder;
+  const std::string data = folder / "data";
+  write_digits(data, 8, 4);
+  const Ending e =
+      run_train({"mnist", "--data", data, "--out", folder / "digits", "--batch-size", "4",
+                 "--threads", "1", "--optimizer", "sgd", "--lr", "1e25", "--warmup", "0"});
+  INFO(e.err);
+  CHECK(e.code() == 1);
+  CHECK(e.err.find(" is not finite is ") != std::string::npos);
+  CHECK(e.err.find("in conv2 (Conv2d)") != std::string::npos);
+  // A loss that is finite, with gradients that are not: nothing is moved by them.
+  std::vector<std::string> words = run_of(folder / "norm", "50");
+  words.insert(words.end(), {"--batch-size", "64", "--lr", "0.1", "--clip-norm", "1e30"});
+  const Ending norm = run_train(words);
+  INFO(norm.err);
+  CHECK(norm.code() == 1);
+  CHECK(norm.err.find("the norm of the gradients is inf at step ") != std::string::npos);
+  CHECK(norm.err.find("Try a smaller --lr;") != std::string::npos);
+}
+
+TEST_CASE("train: a run does not go on with other data") {
+  const TemporaryFolder folder;
+  const std::string data = folder / "data";
+  write_digits(data, 8, 4);
+  const std::vector<std::string> words{"mnist",        "--data",   data,           "--out",
+                                       folder / "run", "--resume", "--batch-size", "4",
+                                       "--threads",    "1"};
+  REQUIRE(run_train(words).code() == 0);
+  std::string images = read_bytes(data + "/train-images-idx3-ubyte");
+  images.back() ^= 1;
+  write_bytes(data + "/train-images-idx3-ubyte", images);
+  const Ending e = run_train(words);
+  CHECK(e.code() == 1);
+  INFO(e.err);
+  CHECK(e.err.find("began with other data (8 pictures, CRC-32C ") != std::string::npos);
 }
 
 TEST_CASE("train: data that cannot be trained on") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "cli/commands/commands.h"
@@ -35,9 +36,42 @@ using Clock = std::chrono::steady_clock;
 
 /// The CNN with dropout on few digits, shuffled, with two workers: 18 steps and two tests.
 std::vector<std::string> digits_run(const std::string& data, const std::string& out) {
-  return {"mnist", "--data",       data, "--out",     out,           "--batch-size",
-          "4",     "--epochs",     "2",  "--workers", "2",           "--threads",
-          "1",     "--save-every", "2",  "--resume",  "--optimizer", "adamw"};
+  return {"mnist",
+          "--data",
+          data,
+          "--out",
+          out,
+          "--batch-size",
+          "4",
+          "--epochs",
+          "2",
+          "--workers",
+          "2",
+          "--threads",
+          "1",
+          "--save-every",
+          "2",
+          "--resume",
+          "--optimizer",
+          "adamw",
+          "--log-interval",
+          "1"};
+}
+constexpr int64_t kDigitsSteps = 18;
+
+/// How many steps the process has reported.
+int64_t steps_of(const TrainProcess& process) {
+  int64_t steps = 0;
+  const std::string text = process.output();
+  for (size_t at = 0; (at = text.find("Loss: ", at)) != std::string::npos; ++at) ++steps;
+  return steps;
+}
+
+/// Waits until the process has reported its n-th step, or long enough.
+void wait_for_step(const TrainProcess& process, int64_t n) {
+  const Clock::time_point until = Clock::now() + std::chrono::seconds(60);
+  while (steps_of(process) < n && Clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
 /// 60 quick steps, saved after each.
@@ -49,38 +83,45 @@ std::vector<std::string> quick_run(const std::string& out) {
 
 }  // namespace
 
-TEST_CASE("train: runs killed at random moments end as if they had not been killed") {
+TEST_CASE("train: runs killed at random steps end as if they had not been killed") {
   const TemporaryFolder folder;
   const std::string data = folder / "data";
   write_digits(data, 36, 8);
-  const Clock::time_point begun = Clock::now();
   const Ending whole = run_train(digits_run(data, folder / "whole"));
   REQUIRE_MESSAGE(whole.code() == 0, whole.err);
-  // Bounded, so that a machine that was busy just then does not make every wait long.
-  const auto length = std::min<std::chrono::microseconds>(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begun),
-      std::chrono::seconds(3));
   std::mt19937_64 random(7);
   const int wanted = full_length() ? 50 : 4;
+  std::set<int64_t> steps;  // at which a run was killed
   int kills = 0, runs = 0;
   while (kills < wanted) {
     const std::string out = folder / ("run" + std::to_string(runs++));
+    int more = 4;  // kills of this run: its last steps are not to get most of them
     for (bool ended = false; !ended;) {
+      const int64_t before = std::filesystem::exists(checkpoint_in(out)) ? step_of(out) : 0;
       TrainProcess process(digits_run(data, out));
-      if (kills < wanted) {
-        std::this_thread::sleep_for(length * static_cast<int64_t>(random() % 1000) / 1000);
+      const int64_t left = kDigitsSteps - before;
+      const bool kill = kills < wanted && more-- > 0;
+      // From before the first step to after the last one.
+      const int64_t ahead =
+          kill ? static_cast<int64_t>(random() % static_cast<uint64_t>(left + 1)) : 0;
+      if (kill) {
+        wait_for_step(process, ahead);
+        // Anywhere in the step that follows, its save or test included.
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
         process.kill(SIGKILL);
       }
       const Ending e = process.wait();
       ended = e.code() == 0;
       kills += e.killed();
+      if (e.killed()) steps.insert(before + ahead);
       REQUIRE_MESSAGE((ended || e.killed()), e.err);
       if (std::filesystem::exists(checkpoint_in(out))) CHECK_NOTHROW(step_of(out));
     }
     check_same_run(out, folder / "whole");
     check_no_litter(out);
   }
-  MESSAGE(kills << " kills in " << runs << " runs");
+  CHECK(steps.size() >= (full_length() ? 12 : 2));
+  MESSAGE(kills << " kills at " << steps.size() << " steps in " << runs << " runs");
 }
 
 TEST_CASE("train: runs killed inside a save leave the old or the new state") {

@@ -23,8 +23,10 @@ class MnistTask final : public Task {
     say(fmt::format("reading {}", files.drawn() ? "the drawn digits" : files.folder));
     train_.emplace(open_mnist(files, MNIST::Mode::kTrain));
     test_.emplace(open_mnist(files, MNIST::Mode::kTest));
+    mark_ = mark_of(files, *train_);
     model_ = models::MnistCnn();
   }
+  std::string data_mark() const override { return mark_; }
   nn::Module& model() override { return *model_; }
   std::unique_ptr<Batches> batches(const TrainOptions& o) override {
     return make_batches(normalized_mnist(*train_), o);
@@ -40,6 +42,7 @@ class MnistTask final : public Task {
 
  private:
   std::optional<MNIST> train_, test_;
+  std::string mark_;
   models::MnistCnn model_{nullptr};
 };
 

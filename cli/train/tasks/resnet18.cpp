@@ -62,11 +62,13 @@ class ResNet18Task final : public Task {
     say(fmt::format("{} pictures of {} x {} from {}, enlarged to {} x {}", *train_->size(),
                     train_->bytes().size(2), train_->bytes().size(3),
                     files.drawn() ? "the drawn digits" : files.folder, size_, size_));
+    mark_ = mark_of(files, *train_);
     rows_ = interpolation(train_->bytes().size(2), size_);
     columns_ = interpolation(train_->bytes().size(3), size_).t().contiguous();
     const int64_t classes = train_->targets().max().item<int64_t>() + 1;
     model_ = models::resnet18(std::max<int64_t>(classes, 10));
   }
+  std::string data_mark() const override { return mark_; }
   nn::Module& model() override { return *model_; }
   std::unique_ptr<Batches> batches(const TrainOptions& o) override {
     return make_batches(normalized_mnist(*train_), o, /*drop_last=*/true);
@@ -88,6 +90,7 @@ class ResNet18Task final : public Task {
 
   int64_t images_ = 0, size_ = 48;
   std::optional<MNIST> train_, test_;
+  std::string mark_;
   Tensor rows_, columns_;
   models::ResNet model_{nullptr};
 };

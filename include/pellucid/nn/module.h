@@ -40,6 +40,11 @@ using ForwardHook = std::function<std::optional<Tensors>(Module& module, const T
 using BackwardHook = std::function<std::optional<Tensors>(
     Module& module, const Tensors& grad_inputs, const Tensors& grad_outputs)>;
 
+/// What a loaded state lacked, and what it had that the module does not know.
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys, unexpected_keys;
+};
+
 /// Takes a hook away again.
 class PELLUCID_API HookHandle {
  public:
@@ -58,6 +63,7 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   using ModuleApplyFunction = std::function<void(Module&)>;
   using ConstModuleApplyFunction = std::function<void(const Module&)>;
   using NamedModuleApplyFunction = std::function<void(const std::string&, Module&)>;
+  using ModulePointerApplyFunction = std::function<void(const std::shared_ptr<Module>&)>;
   using NamedModulePointerApplyFunction =
       std::function<void(const std::string&, const std::shared_ptr<Module>&)>;
 
@@ -76,6 +82,10 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   void apply(const ModuleApplyFunction& function);
   void apply(const ConstModuleApplyFunction& function) const;
   void apply(const NamedModuleApplyFunction& function, const std::string& name_prefix = {});
+  /// The same for functions that keep the modules; this one must be owned by a shared_ptr.
+  void apply(const ModulePointerApplyFunction& function) const;
+  void apply(const NamedModulePointerApplyFunction& function,
+             const std::string& name_prefix = {}) const;
 
   std::vector<Tensor> parameters(bool recurse = true) const;
   OrderedDict<std::string, Tensor> named_parameters(bool recurse = true) const;
@@ -101,8 +111,9 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   /// Every parameter and persistent buffer by its full name, without history.
   StateDict state_dict(const std::string& prefix = {}) const;
   /// Copies values into the parameters and buffers. Unless all fits, nothing is changed and one
-  /// error lists what is missing, unexpected (if strict) or of another shape.
-  void load_state_dict(const StateDict& state, bool strict = true);
+  /// error lists what is missing, unexpected (if strict) or of another shape. Without strict, what
+  /// is missing and unexpected is returned.
+  IncompatibleKeys load_state_dict(const StateDict& state, bool strict = true);
   /// The state dict into an archive and out of it (defined with the archives, in src/io).
   virtual void save(serialize::OutputArchive& archive) const;
   virtual void load(serialize::InputArchive& archive);

@@ -1,5 +1,6 @@
 """torch.nn.functional: the layers without state. Records do the work; here are PyTorch's signatures and words."""
 from .. import _C
+from .._more import pdist  # noqa: F401
 from .functional_ctc import ctc_loss  # noqa: F401
 from .functional_image import *  # noqa: F401,F403
 from .functional_loss import *  # noqa: F401,F403
@@ -107,8 +108,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
 # Dropout
 
-def _dropout(name, record):
-    def dropout(input, p=0.5, training=True, inplace=False):
+def _dropout(name, record, training_default=True):
+    def dropout(input, p=0.5, training=training_default, inplace=False):
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         return _F[record + "_" if inplace else record](input, p, training)
@@ -116,9 +117,9 @@ def _dropout(name, record):
     return dropout
 
 
-dropout, alpha_dropout = _dropout("dropout", "dropout"), _dropout("alpha_dropout", "alpha_dropout")
+dropout, alpha_dropout = _dropout("dropout", "dropout"), _dropout("alpha_dropout", "alpha_dropout", False)
 dropout1d = dropout2d = dropout3d = _dropout("dropout2d", "feature_dropout")
-feature_alpha_dropout = _dropout("feature_alpha_dropout", "feature_alpha_dropout")
+feature_alpha_dropout = _dropout("feature_alpha_dropout", "feature_alpha_dropout", False)
 
 
 # Embeddings and shapes

@@ -16,7 +16,8 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                                      nesterov=nesterov, maximize=maximize))
+                                      nesterov=nesterov, maximize=maximize, foreach=foreach, differentiable=differentiable,
+                                      fused=fused))
 
     def _update(self, param, grad, state, group, lr):
         buffer, first = state.get("momentum_buffer"), False
@@ -39,7 +40,8 @@ class Adam(Optimizer):
         check("beta parameter at index 1", betas[1], 0.0, 1.0)
         check("weight_decay value", weight_decay)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
-                                      maximize=maximize, decoupled_weight_decay=decoupled_weight_decay or self._decoupled))
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
+                                      fused=fused, decoupled_weight_decay=decoupled_weight_decay or self._decoupled))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -58,7 +60,8 @@ class AdamW(Adam):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False,
                  foreach=None, capturable=False, differentiable=False, fused=None):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+                         differentiable=differentiable, fused=fused)
 
 
 class RMSprop(Optimizer):
@@ -70,7 +73,8 @@ class RMSprop(Optimizer):
                             ("weight_decay value", weight_decay), ("alpha value", alpha)):
             check(name, value)
         super().__init__(params, dict(lr=lr, momentum=momentum, alpha=alpha, eps=eps, centered=centered,
-                                      weight_decay=weight_decay, maximize=maximize))
+                                      weight_decay=weight_decay, capturable=capturable, foreach=foreach, maximize=maximize,
+                                      differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -93,7 +97,8 @@ class Adagrad(Optimizer):
                             ("initial_accumulator_value value", initial_accumulator_value), ("epsilon value", eps)):
             check(name, value)
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-                                      initial_accumulator_value=initial_accumulator_value, maximize=maximize))
+                                      initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
+                                      differentiable=differentiable, fused=fused))
         for group in self.param_groups:
             for p in group["params"]:
                 self.state[p] = {"step": new_step(),

@@ -36,7 +36,8 @@ class Adadelta(Optimizer):
                  differentiable=False):
         _check_all(learning_rate=lr, epsilon=eps, weight_decay=weight_decay)
         check("rho value", rho, 0.0, 1.0 + 1e-300)
-        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -58,7 +59,8 @@ class Adamax(Optimizer):
                  differentiable=False, capturable=False):
         _check_all(learning_rate=lr, epsilon=eps, weight_decay=weight_decay)
         _check_betas(betas)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -93,7 +95,8 @@ class NAdam(_AdamLike):
         _check_all(learning_rate=lr, epsilon=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         _check_betas(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-                                      decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
+                                      decoupled_weight_decay=decoupled_weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -118,7 +121,8 @@ class RAdam(_AdamLike):
         _check_all(learning_rate=lr, epsilon=eps, weight_decay=weight_decay)
         _check_betas(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay,
-                                      decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
+                                      decoupled_weight_decay=decoupled_weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:
@@ -142,7 +146,8 @@ class ASGD(Optimizer):
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, foreach=None, maximize=False,
                  differentiable=False, capturable=False):
         _check_all(learning_rate=lr, weight_decay=weight_decay)
-        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         rate = float(group["lr"])
@@ -170,7 +175,8 @@ class Rprop(Optimizer):
         _check_all(learning_rate=lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes,
+                                      maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable))
 
     def _update(self, param, grad, state, group, lr):
         if not state:

@@ -13,13 +13,14 @@ import os as _os
 import time as _time
 
 from .. import _C
-from .averages import EventList, FunctionEventAvg
+from .averages import EventList, FunctionEvent, FunctionEventAvg
+from .averages import events as _events
 from .graphs import AutogradSystemsProfiler, GraphExecutionProfiler, MemoryStats, estimate
 from .model import (Profiler, count_flops, count_parameters, measure_latency, measure_latency_figures, measure_memory,
                     profile_backward_pass, profile_forward_pass, profile_layer, why_alive)
 
 __all__ = ["profile", "record_function", "schedule", "ProfilerActivity", "ProfilerAction", "tensorboard_trace_handler",
-           "EventList", "FunctionEventAvg", "load", "diff", "Profiler", "count_flops", "count_parameters", "measure_latency",
+           "EventList", "FunctionEvent", "FunctionEventAvg", "load", "diff", "Profiler", "count_flops", "count_parameters", "measure_latency",
            "measure_latency_figures", "measure_memory", "profile_backward_pass", "profile_forward_pass", "profile_layer",
            "why_alive", "GraphExecutionProfiler", "AutogradSystemsProfiler", "MemoryStats", "estimate"]
 
@@ -190,6 +191,10 @@ class profile:
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0):
         by = "shape" if group_by_input_shape else ("stack" if group_by_stack_n else "op")
         return EventList(self._read(), by)
+
+    def events(self):
+        """Every op and scope that was recorded, as a list of FunctionEvents."""
+        return _events(self._read())
 
     def report(self, name="overview", sort="", by="", limit=-1, format="text"):
         """The table of `pellucid report --table NAME`."""

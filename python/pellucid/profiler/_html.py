@@ -2,7 +2,8 @@
 import json
 from html import escape
 
-_COLORS = ["#4e79a7", "#76b7b2", "#edc948", "#f28e2b", "#e15759", "#b07aa1", "#9c755f", "#bab0ac"]
+_COLORS = ["#4e79a7", "#76b7b2", "#edc948", "#f28e2b", "#e15759", "#b07aa1", "#9c755f", "#bab0ac", "#59a14f",
+           "#d4a6c8"]
 _CELL = "padding: 1px 8px; white-space: pre; "
 
 

@@ -1,5 +1,37 @@
-"""key_averages(): torch.profiler's events summed by name, shape or line; times are microseconds."""
+"""key_averages() and events(): torch.profiler's events, summed by name, shape or line, or one by one; times are microseconds."""
+import collections
 import json
+
+Interval = collections.namedtuple("Interval", "start end")
+
+
+class FunctionEvent:
+    """One op or scope of a recording, as torch.profiler has them."""
+
+    def __init__(self, number, name, begin, end, own, thread, shapes, flops, memory, line):
+        self.id, self.name, self.key, self.count = number, name, name, 1
+        self.time_range = Interval(begin / 1e3, end / 1e3)
+        self.cpu_time_total = self.cpu_time = (end - begin) / 1e3
+        self.self_cpu_time_total = own / 1e3
+        self.thread, self.input_shapes, self.flops = thread, shapes, flops
+        self.self_cpu_memory_usage = memory
+        self.stack = [line] if line else []
+        self.cpu_parent, self.cpu_children = None, []
+
+    def __repr__(self):
+        return f"<FunctionEvent id={self.id} name={self.name} cpu_time={self.cpu_time:.3f}us thread={self.thread}>"
+
+
+def events(profile):
+    """Every event of a recording, in the order of their beginning on each thread; parents come before their children."""
+    made = []
+    for number, (name, begin, end, own, parent, *rest) in enumerate(profile.events()):
+        event = FunctionEvent(number, name, begin, end, own, *rest)
+        if parent >= 0:
+            event.cpu_parent = made[parent]
+            made[parent].cpu_children.append(event)
+        made.append(event)
+    return made
 
 
 class FunctionEventAvg:

@@ -92,7 +92,7 @@ class AutogradSystemsProfiler:
         return _C._profile_computational_graph_depth(max_depth, operations_per_level, width, repeats)
 
     @staticmethod
-    def analyze_memory_checkpointing_trade_offs(frequencies=(1, 2, 4, 8), *, layers=12, width=256, batch=128, repeats=7):
+    def analyze_memory_checkpointing_trade_offs(frequencies=(1, 2, 4, 8), *, layers=12, width=256, batch=512, repeats=7):
         """A checkpoint around every so many layers: detailed_results (the first is without any) and best_frequency, that of the
         least time x memory; 0 if no checkpoints are best."""
         return _C._analyze_memory_checkpointing_trade_offs(list(frequencies), layers, width, batch, repeats)

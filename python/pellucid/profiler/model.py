@@ -33,6 +33,9 @@ def _function(model):
     if isinstance(getattr(model, "weight", None), _C.Tensor):
         from ..nn import functional
         return lambda x: functional.linear(x, model.weight, getattr(model, "bias", None))
+    if isinstance(model, _C.Tensor):
+        raise TypeError("a tensor computes nothing, so there is nothing to run; give a function of it, such as lambda x: x * tensor. "
+                        "(count_parameters and count_flops take a tensor.)")
     raise TypeError(f"a model must be callable, or have forward() or a weight; found {type(model).__name__}.")
 
 

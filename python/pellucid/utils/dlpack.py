@@ -1,7 +1,2 @@
 """DLPack capsules."""
-from .._functions import from_dlpack  # noqa: F401
-
-
-def to_dlpack(tensor):
-    """A capsule over the tensor's memory."""
-    return tensor.__dlpack__()
+from .._functions import from_dlpack, to_dlpack  # noqa: F401

@@ -256,8 +256,8 @@ class Module:
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self):
-        return (module for _, module in self.named_modules())
+    def modules(self, remove_duplicate=True):
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_children(self):
         seen = set()
@@ -301,6 +301,14 @@ class Module:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
+    def set_submodule(self, target, module, strict=False):
+        """Puts a module in the place of a dotted name."""
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and name not in parent._modules:
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        setattr(parent, name, module)
+
     def get_parameter(self, target):
         path, _, name = target.rpartition(".")
         found = getattr(self.get_submodule(path), name)
@@ -343,6 +351,20 @@ class Module:
         # A layout is that of images or volumes: other parameters keep theirs.
         plain = {k: v for k, v in kwargs.items() if k != "memory_format"}
         return self._apply(lambda t: t if not t.is_floating_point() else t.to(*args, **(kwargs if t.ndim in (4, 5) else plain)))
+
+    def type(self, dst_type):
+        """Converts all parameters and buffers to a dtype or a tensor type, in place."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def to_empty(self, *, device, recurse=True):
+        """Accepts the CPU: new memory of the same sizes, not initialised."""
+        from ... import _C
+        from ..._types import check_device
+        check_device(device)
+        return self._apply(lambda t: _C.functions["empty_like"](t), recurse)
+
+    def compile(self, *args, **kwargs):
+        """Accepted: every op runs at once."""
 
     def _convert_floats(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)

@@ -27,6 +27,8 @@ def _layer(name, function, arguments="", shown=None, training=False, inputs="inp
             value = getattr(self, n)
             if n == "inplace":
                 parts += ["inplace=True"] if value else []
+            elif n == "lambd":
+                parts.append(f"{value}")
             else:
                 parts.append(f"{n}={value!r}")
         return ", ".join(parts)
@@ -183,7 +185,8 @@ class _Pad(Module):
         return F.pad(input, self.padding, self.mode, self.value if self.mode == "constant" else None)
 
     def extra_repr(self):
-        return f"{self.padding}"
+        constant = type(self).__name__.startswith("Constant")
+        return f"padding={self.padding}, value={self.value}" if constant else f"{self.padding}"
 
 
 def _pad(name, mode, dims):

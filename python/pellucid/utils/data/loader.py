@@ -89,6 +89,9 @@ class DataLoader:
         self._gathers = collate_fn is None and batch_sampler is not None and self._tensors_of(dataset) is not None
         self.collate_fn = collate_fn or (default_collate if batch_size is not None or batch_sampler is not None else default_convert)
 
+    def __class_getitem__(cls, _):
+        return cls
+
     @staticmethod
     def _tensors_of(dataset):
         while type(dataset) is Subset:
