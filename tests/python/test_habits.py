@@ -1,5 +1,5 @@
-"""What programs written for PyTorch ask for beside ops: classes of nodes, bytes as another dtype, NumPy's numbers, hooks of several
-tensors, old import paths, processes that are spawned."""
+"""What programs written for PyTorch ask for beside ops: classes of nodes, bytes as another dtype, NumPy's numbers, hooks of
+several tensors, old import paths, processes that are spawned."""
 import os
 import subprocess
 import sys
@@ -112,7 +112,8 @@ def test_scopes_of_saved_tensors():
 
 def test_modules_change_types_and_parts():
     net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
-    assert net.type(torch.float64)[0].weight.dtype is torch.float64 and net.type("torch.FloatTensor")[0].bias.dtype is torch.float32
+    assert net.type(torch.float64)[0].weight.dtype is torch.float64
+    assert net.type("torch.FloatTensor")[0].bias.dtype is torch.float32
     net.set_submodule("1.0", nn.Tanh())
     assert isinstance(net[1][0], nn.Tanh)
     with pytest.raises(AttributeError):
