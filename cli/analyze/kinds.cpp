@@ -7,7 +7,9 @@
 #include "cli/analyze/analysis.h"
 #include "cli/app.h"
 #include "pellucid/autograd.h"
+#include "pellucid/machine.h"
 #include "pellucid/ops.h"
+#include "profile/ceiling.h"
 
 namespace pellucid::cli {
 namespace {
@@ -63,10 +65,29 @@ Analysis analyze_dtype(const AnalysisOptions& o) {
   return a;
 }
 
+namespace {
+
+// The least time of calls: at the rates that were given, or at the measured ones, of which memory's
+// is that of the nearest cache that holds a call's bytes.
+LeastTime least_of(const std::vector<EstimatedCall>& calls, const AnalysisOptions& o) {
+  if (o.machine.flops_per_second > 0) return least_time(calls, o.machine);
+  const MachineCeilings ceilings = machine_ceilings();
+  LeastTime sum;
+  for (const EstimatedCall& call : calls) {
+    const profile::Ceiling c = profile::ceiling_of(ceilings, call.flops.total, call.bytes);
+    const double seconds = c.least() * 1e-9;
+    sum.add({seconds, c.memory_bound() ? 0 : seconds, c.memory_bound() ? seconds : 0});
+  }
+  return sum;
+}
+
+}  // namespace
+
 Analysis analyze_ops(const AnalysisOptions& o) {
   const NoGradGuard off;
   const int64_t n = one_size(o, 1024, 256);
-  const MachineRates machine = o.machine.flops_per_second > 0 ? o.machine : this_machine();
+  const bool given = o.machine.flops_per_second > 0;
+  const MachineRates machine = given ? o.machine : this_machine();
   const Tensor x = randn({n, n}), y = randn({n, n}), index = randint(0, n, {n}, kInt64);
   const Tensor image = randn({8, 32, n / 8, n / 8}), filter = randn({32, 32, 3, 3});
   const std::vector<std::pair<std::string, std::function<Tensor()>>> cases = {
@@ -93,7 +114,7 @@ Analysis analyze_ops(const AnalysisOptions& o) {
       const EstimateGuard guard;
       work();
       cost = sum_costs(guard.calls());
-      least = least_time(guard.calls(), machine);
+      least = least_of(guard.calls(), o);
     }
     const double ms = timed(
                           o, [&] { work(); }, a)
@@ -112,7 +133,9 @@ Analysis analyze_ops(const AnalysisOptions& o) {
   for (std::string& name : short_names) name.erase(name.find(" ("));
   a.chart =
       with_bars({.title = a.title, .y_label = "% of the ceiling that binds"}, short_names, shares);
-  a.notes = {"A ceiling of memory is main memory's: what stays in a cache may pass 100 %."};
+  a.notes = {given ? "What stays in a cache may pass the rate of memory that was given."
+                   : "The ceiling of memory is that of the nearest cache which holds an op's bytes "
+                     "(pellucid doctor lists them)."};
   const auto [worst, best] = std::minmax_element(shares.begin(), shares.end());
   a.conclusion = fmt::format("Nearest to its ceiling is {} ({:.0f} %), farthest {} ({:.0f} %).",
                              names_of(a)[static_cast<size_t>(best - shares.begin())], *best,

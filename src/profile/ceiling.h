@@ -17,6 +17,6 @@ struct Ceiling {
 /// Bytes per second that all threads reach with this many bytes: those of the nearest level that
 /// holds them, for reading or copying, whichever is greater.
 double memory_rate(const MachineCeilings& m, double bytes);
-Ceiling ceiling_of(const MachineCeilings& m, double flops, double bytes);
+PELLUCID_API Ceiling ceiling_of(const MachineCeilings& m, double flops, double bytes);
 
 }  // namespace pellucid::profile

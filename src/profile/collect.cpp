@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/statistics.h"
 #include "pellucid/error.h"
 #include "profile/read_definitions.h"
 #include "profile/read_events.h"
@@ -135,9 +136,9 @@ Profile collect(const std::string& folder) {
     if (d.ended) p.run.duration = std::max(p.run.duration, d.end_ns - all.start_ns);
     read_samples(all, folder, tag, d.process, d.clock, d.calls);
   }
-  if (!p.samples.empty())
-    p.run.sample_cost =
-        static_cast<double>(all.sampling_ns) / static_cast<double>(p.samples.size());
+  if (!p.samples.empty())  // the median: a handler that lost its core waited for others
+    p.run.sample_cost = median(std::move(all.handler_ns)) +
+                        static_cast<double>(all.watched_ns) / static_cast<double>(p.samples.size());
   for (const Event& e : p.events) p.run.duration = std::max(p.run.duration, e.end);
   for (const Sample& s : p.samples) p.run.duration = std::max(p.run.duration, s.at);
   return std::move(all.profile);

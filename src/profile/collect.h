@@ -54,7 +54,8 @@ struct Collected {
   Symbols symbols;
   int64_t start_ns = 0;
   int32_t processes = 0;
-  int64_t sampling_ns = 0;  // in the sampler's handlers and its watching threads
+  std::vector<double> handler_ns;  // of each sample
+  int64_t watched_ns = 0;          // processor time of the threads that watch over the sampler
   std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
   std::vector<BackwardNode> backward;
   std::vector<Block> blocks;

@@ -103,7 +103,7 @@ void Definitions::end(const Json& e) {
   ended = true;
   clock.settle(e.at("clocks").at(0), e.at("clocks").at(1));
   end_ns = e.at("clocks").at(1).get<int64_t>();
-  all_.sampling_ns += e.value("watched_ns", int64_t{0});
+  all_.watched_ns += e.value("watched_ns", int64_t{0});
   for (const Json& c : e.at("counters")) counters.push_back({c.at(0), c.at(1), c.at(2)});
 }
 

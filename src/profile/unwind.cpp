@@ -250,7 +250,7 @@ void read_samples(Collected& all, const std::string& folder, const std::string& 
         file.body.size() + (file.is_code ? sizeof file.code : sizeof file.sample));
     if (file.is_code) continue;
     const RawSample& raw = file.sample;
-    all.sampling_ns += clock.at(raw.at + raw.took) - clock.at(raw.at);
+    all.handler_ns.push_back(static_cast<double>(raw.took) * clock.ns_per_tick);
     Sample s;
     s.at = clock.at(raw.at) - all.start_ns;
     s.thread = all.thread_index(process, raw.thread);

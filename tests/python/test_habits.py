@@ -1,5 +1,5 @@
-"""What programs written for PyTorch ask for beside ops: classes of nodes, bytes as another dtype, NumPy's numbers, hooks of several
-tensors, old import paths, processes that are spawned."""
+"""What programs written for PyTorch ask for beside ops: classes of nodes, bytes as another dtype, NumPy's numbers, hooks of
+several tensors, old import paths, processes that are spawned."""
 import os
 import subprocess
 import sys
@@ -112,7 +112,8 @@ def test_scopes_of_saved_tensors():
 
 def test_modules_change_types_and_parts():
     net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
-    assert net.type(torch.float64)[0].weight.dtype is torch.float64 and net.type("torch.FloatTensor")[0].bias.dtype is torch.float32
+    assert net.type(torch.float64)[0].weight.dtype is torch.float64
+    assert net.type("torch.FloatTensor")[0].bias.dtype is torch.float32
     net.set_submodule("1.0", nn.Tanh())
     assert isinstance(net[1][0], nn.Tanh)
     with pytest.raises(AttributeError):
@@ -195,3 +196,23 @@ def test_spawned_processes_of_a_program_for_pytorch(tmp_path):
                "    mp.spawn(work, args=(torch.nn.Linear(3, 2),), nprocs=2)\n"
                "    print('both')\n", tmp_path)
     assert done.returncode == 0 and done.stdout == "both\n", done.stderr
+
+
+class Focal(nn.modules.loss._WeightedLoss):
+    def __init__(self, weight=None, gamma=2.0, reduction="mean"):
+        super().__init__(weight, reduction=reduction)
+        self.gamma = gamma
+
+    def forward(self, input, target):
+        each = F.cross_entropy(input, target, self.weight, reduction="none")
+        each = (1 - (-each).exp()) ** self.gamma * each
+        return each.mean() if self.reduction == "mean" else each.sum()
+
+
+def test_bases_that_programs_derive_from_and_ask_for():
+    from pellucid.nn.common_types import _size_2_t
+    assert list(Focal(torch.ones(3)).state_dict()) == ["weight"] and Focal(reduction="sum").reduction == "sum"
+    assert Focal(gamma=0.0)(torch.zeros(2, 3), torch.tensor([0, 1])).item() == pytest.approx(np.log(3))
+    assert nn.modules.loss._Loss(None, None, "sum").reduction == "sum" and nn.MSELoss(size_average=False).reduction == "sum"
+    assert isinstance(nn.Conv2d(1, 1, 1), nn.modules.conv._ConvNd) and isinstance(nn.MSELoss(), nn.modules.loss._Loss)
+    assert _size_2_t is not None

@@ -292,6 +292,10 @@ def main() -> None:
     x = torch.ones(2, 3, requires_grad=True)
     y = (x[:, 0] * 2 + x.mean(dim=1) - 1) / 3
     gx, = torch.autograd.grad(y.sum(), x)
+    drawn = torch.rand(2, generator=torch.Generator().manual_seed(1))
+    torch.backends.cudnn.benchmark = bool(drawn.sum() > 3) or torch.accelerator.is_available()
+    with torch.profiler.profile() as profile:
+        torch.jit.script(torch.sin)
     values, indices = torch.max(x, dim=1)
     top = torch.topk(x, 2)
     joined = torch.cat([gx, x.detach()], dim=0).view(-1, 2).transpose(0, 1).contiguous()

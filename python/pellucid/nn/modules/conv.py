@@ -188,3 +188,6 @@ class Fold(Unfold):
 
     def extra_repr(self):
         return f"output_size={self.output_size}, {super().extra_repr()}"
+
+
+_ConvNd, _ConvTransposeNd = _Conv, _ConvTranspose  # PyTorch's names, which programs ask isinstance for

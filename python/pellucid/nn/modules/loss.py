@@ -5,12 +5,28 @@ from .module import Module
 
 
 class _Loss(Module):
+    """The base of losses, also of a program's own: it holds the reduction."""
+
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__()
+        self.reduction = legacy(size_average, reduce) if size_average is not None or reduce is not None else reduction
+
+
+class _WeightedLoss(_Loss):
+    """The base of a program's own losses with weights of classes."""
+
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+class _LossLayer(_Loss):
     """A loss: `arguments` are the options of the function beside the reduction, with their defaults."""
     arguments = {}
     function = None
 
     def __init__(self, *args, size_average=None, reduce=None, reduction="mean", **given):
-        super().__init__()
+        super().__init__(size_average, reduce, reduction)
         names = list(self.arguments)
         if len(args) > len(names):
             raise TypeError(f"{type(self).__name__}() takes {len(names)} positional arguments but {len(args)} were given")
@@ -23,14 +39,13 @@ class _Loss(Module):
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)
-        self.reduction = legacy(size_average, reduce) if size_average is not None or reduce is not None else reduction
 
     def forward(self, *inputs):
         return type(self).function(*inputs, **{n: getattr(self, n) for n in self.arguments}, reduction=self.reduction)
 
 
 def _loss(name, function, **arguments):
-    return type(name, (_Loss,), {"function": staticmethod(function), "arguments": arguments, "__doc__": function.__doc__,
+    return type(name, (_LossLayer,), {"function": staticmethod(function), "arguments": arguments, "__doc__": function.__doc__,
                                  "__module__": __name__})
 
 
