@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/crowd.h"
 #include "base/env.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -47,6 +48,7 @@ struct Job {
   void* context = nullptr;
   std::exception_ptr error;
   std::atomic<bool> failed{false};
+  uint64_t caller_begun = 0, caller_done = 0;  // the calling thread's own part
 };
 
 Job g_job;  // owned by the thread that holds g_team_taken
@@ -54,6 +56,7 @@ std::atomic<bool> g_team_taken{false};
 std::atomic<bool> g_forked{false};  // libgomp's threads do not survive fork
 std::atomic<int> g_threads{0};      // 0: not yet decided
 char g_fork_tag, g_join_tag;
+CrowdWatch g_crowd;  // told by the owner of the team
 
 constinit thread_local bool t_in_region = false;
 constinit thread_local int t_serial_depth = 0;
@@ -65,9 +68,17 @@ void after_fork_in_child() {
   omp_set_num_threads(1);  // for libraries that open regions themselves
 }
 
-/// Takes the process's team, unless this thread must run serially or another thread has the team.
+bool yields_to_others() {
+  static const bool yields = env_bool("PELLUCID_YIELD", true);
+  return yields;
+}
+
+/// Takes the process's team, unless this thread must run serially, another thread has the team, or
+/// other programs have the cores.
 bool try_acquire_team() {
   if (t_in_region || t_serial_depth > 0 || g_forked.load(std::memory_order_relaxed)) return false;
+  if (g_crowd.alone()) [[unlikely]]
+    return false;
   if (get_num_threads() == 1 || omp_in_parallel()) return false;
   return !g_team_taken.exchange(true, std::memory_order_acquire);
 }
@@ -76,6 +87,7 @@ void release_team() { g_team_taken.store(false, std::memory_order_release); }
 
 /// One thread's contiguous share of the job. The split only says who computes a chunk, not what.
 void run_share(int thread, int threads) noexcept {
+  if (thread == 0) g_job.caller_begun = CrowdWatch::ticks();
   announce_after(&g_fork_tag);
   const int64_t part = g_job.n / threads, rest = g_job.n % threads;
   const int64_t first = thread * part + std::min<int64_t>(thread, rest);
@@ -90,6 +102,7 @@ void run_share(int thread, int threads) noexcept {
     }
     t_in_region = outer;
   }
+  if (thread == 0) g_job.caller_done = CrowdWatch::ticks();
   announce_before(&g_join_tag);
 }
 
@@ -98,6 +111,7 @@ struct OtherFailed {};
 
 /// One thread's call of a team's body.
 void run_member(int thread, int threads) noexcept {
+  if (thread == 0) g_job.caller_begun = CrowdWatch::ticks();
   announce_after(&g_fork_tag);
   const bool outer = t_in_region;
   t_in_region = true;
@@ -110,11 +124,17 @@ void run_member(int thread, int threads) noexcept {
     g_job.meeting->failed.store(true, std::memory_order_release);
   }
   t_in_region = outer;
+  if (thread == 0) g_job.caller_done = CrowdWatch::ticks();
   announce_before(&g_join_tag);
 }
 
-/// Ends a region: gives the team back, and rethrows what was thrown in it.
-void end_region() {
+/// Ends a region that began at `begun`: gives the team back, and rethrows what was thrown in it.
+void end_region(uint64_t begun, int threads) {
+  if (yields_to_others()) {
+    // OpenMP's threads meet at the beginning of a region as well as at its end.
+    const uint64_t now = CrowdWatch::ticks(), own = g_job.caller_done - g_job.caller_begun;
+    g_crowd.region(now, own, now - begun - own, threads);
+  }
   std::exception_ptr error;
   if (g_job.failed.load(std::memory_order_relaxed)) [[unlikely]] {
     error = std::exchange(g_job.error, nullptr);
@@ -158,11 +178,12 @@ void detail::run_parallel(int64_t n, ParallelBody body, void* context) {
   g_job.body = body;
   g_job.context = context;
   const int threads = static_cast<int>(std::min<int64_t>(n, get_num_threads()));
+  const uint64_t begun = CrowdWatch::ticks();
   announce_before(&g_fork_tag);
 #pragma omp parallel num_threads(threads)
   run_share(omp_get_thread_num(), omp_get_num_threads());
   announce_after(&g_join_tag);
-  end_region();
+  end_region(begun, threads);
 }
 
 void detail::run_team(int most, TeamBody body, void* context) {
@@ -176,11 +197,12 @@ void detail::run_team(int most, TeamBody body, void* context) {
   g_job.meeting = &meeting;
   g_job.context = context;
   const int threads = std::min(most, get_num_threads());
+  const uint64_t begun = CrowdWatch::ticks();
   announce_before(&g_fork_tag);
 #pragma omp parallel num_threads(threads)
   run_member(omp_get_thread_num(), omp_get_num_threads());
   announce_after(&g_join_tag);
-  end_region();
+  end_region(begun, threads);
 }
 
 // Others are usually some hundred nanoseconds behind. Where there are fewer cores than threads, the

@@ -1,7 +1,8 @@
 // parallel_for, parallel_chunks and parallel_team: the only doors to the thread pool (OpenMP's,
 // which oneDNN shares). Work is cut by range and grain, never by thread count, so that bits do not
 // depend on threads. A call runs serially with one thread or one chunk, inside another region, in a
-// forked child, and while another thread of the process is in a region.
+// forked child, while another thread of the process is in a region, and for a while where other
+// programs hold the cores (crowd.h; PELLUCID_YIELD=0 turns that off).
 #pragma once
 
 #include <atomic>

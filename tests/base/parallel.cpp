@@ -18,10 +18,6 @@
 
 using namespace pellucid;
 
-namespace {
-
-}  // namespace
-
 TEST_CASE("parallel_for: every element once, every run on a grain") {
   for (const int threads : {1, 2, 4, 7}) {
     const Threads guard(threads);
