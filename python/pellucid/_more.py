@@ -129,7 +129,7 @@ def i0(input):
     """The modified Bessel function of order 0, by its series, whose terms are all positive."""
     quarter = (input if input.is_floating_point() else input.to(_C.get_default_dtype())) ** 2 / 4
     term = total = _F["ones_like"](quarter)
-    most = quarter.detach().max().item() if quarter.numel() else 0.0
+    most = min(quarter.detach().max().item(), 360.0 ** 2) if quarter.numel() else 0.0  # beyond, the sum is infinite by then
     k = 0
     while k * k < most or (term.detach() > total.detach() * 1e-17).any():
         k += 1
@@ -141,7 +141,7 @@ def i0(input):
 def angle(input):
     """0 for numbers from 0 up, pi below, NaN for NaN."""
     x = input if input.is_floating_point() else input.to(_C.get_default_dtype())
-    return _F["where"](x < 0, _math.pi, x * 0).to(x.dtype)
+    return _F["where"](x < 0, _math.pi, _F["where"](x.isnan(), x, 0.0)).to(x.dtype)
 
 
 def real(input):
