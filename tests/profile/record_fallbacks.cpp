@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "pellucid/pellucid.h"
@@ -55,13 +56,33 @@ void add_often(int count) {
   for (int i = 0; i < count; ++i) x.add(x);
 }
 
+/// A thread of its own computes while the process can open only `more` files. It begins before and
+/// ends after: UBSan looks at a thread's objects through a pipe, which it could not make then.
+void add_often_with_few_files(int more, int count) {
+  enum { kBegun, kFew, kDone, kMany };
+  std::atomic<int> now{kBegun};
+  const auto wait_for = [&](int what) {
+    while (now != what) std::this_thread::yield();
+  };
+  std::thread worker([&] {
+    wait_for(kFew);
+    add_often(count);
+    now = kDone;
+    wait_for(kMany);
+  });
+  {
+    const FewFiles files(more);
+    now = kFew;
+    wait_for(kDone);
+  }
+  now = kMany;
+  worker.join();
+}
+
 TEST_CASE("profile: a thread whose file cannot be made is named once, and the program goes on") {
   ProfilerSession session;
   add_often(1);
-  {
-    const FewFiles none(0);
-    std::thread([] { add_often(1000); }).join();
-  }
+  add_often_with_few_files(0, 1000);
   add_often(1);
   const Profile p = session.stop();
   CHECK(p.threads.size() == 1);
@@ -76,10 +97,7 @@ TEST_CASE("profile: a thread whose file cannot be made is named once, and the pr
 TEST_CASE("profile: a thread without a file for more keeps the events of its buffer") {
   ProfilerSession session;
   add_often(1);
-  {
-    const FewFiles one(1);
-    std::thread([] { add_often(5000); }).join();
-  }
+  add_often_with_few_files(1, 5000);
   const Profile p = session.stop();
   CHECK(p.threads.size() == 2);
   CHECK(p.events.size() > 2000);
