@@ -19,7 +19,7 @@ struct Work {
   std::vector<Tensor> inputs = {};  ///< what PyTorch must start from to get the same results
   std::function<std::vector<Tensor>()> results = {};
   int64_t steps = 1;  ///< operations in `once`, where the time of one is asked for
-  std::shared_ptr<Sample> sample = {};  ///< the call, for a record's large sample
+  std::shared_ptr<Sample> sample = {};  ///< the call, for an op's large sample
   std::function<void()> before = {};    ///< run before each `once`, and not timed
 };
 
@@ -33,7 +33,7 @@ void add_small_cases(Cases& cases);  ///< the cost of a call and of a tape node
 void add_memory_cases(
     Cases& cases);  ///< ops bounded by memory, and plain loops that move the same bytes
 void add_contraction_cases(Cases& cases);  ///< matmul, convolution, attention, and bare oneDNN
-void add_record_cases(Cases& cases);       ///< every record's large sample
+void add_op_sample_cases(Cases& cases);    ///< every op's large sample
 void add_training_cases(Cases& cases);     ///< training steps, decoding, loading
 /// All of them.
 Cases all_cases();

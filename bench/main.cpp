@@ -13,7 +13,7 @@ Cases all_cases() {
   add_small_cases(cases);
   add_memory_cases(cases);
   add_contraction_cases(cases);
-  add_record_cases(cases);
+  add_op_sample_cases(cases);
   add_training_cases(cases);
   return cases;
 }

@@ -14,8 +14,9 @@ from side import settle
 EVENT_BYTES = 32  # of a raw event
 CASES = ("train/two_layer", "train/mnist_cnn", "add/one_element")
 # label -> (side, how to record)
-WAYS = {"hooks compiled out": ("bare", None), "off": ("ours", None), "count": ("ours", "count"), "sample": ("ours", "sample"), "trace": ("ours", "trace"),
-        "PyTorch": ("pytorch", None), "torch.profiler": ("pytorch", "plain"), "with shapes, memory, stacks": ("pytorch", "full")}
+WAYS = {"hooks compiled out": ("bare", None), "off": ("ours", None), "count": ("ours", "count"), "sample": ("ours", "sample"),
+        "trace": ("ours", "trace"), "PyTorch": ("pytorch", None), "torch.profiler": ("pytorch", "plain"),
+        "with shapes, memory, stacks": ("pytorch", "full")}
 AIMS = {("train/two_layer", "trace"): "<= 1.05"}
 
 
@@ -92,7 +93,8 @@ def run(runner, chosen, results):
             results.append(r)
             events = recorded[way] / EVENT_BYTES if way == "trace" else 0
             cost = (sorted(times[way])[len(base) // 2] - sorted(base)[len(base) // 2]) / events if events else 0
-            rows.append([way, time_text(r["ours"]), f"{middle:.3f} ±{spread:.3f}" if WAYS[way][1] or side == "bare" else "", AIMS.get((name, way), ""),
+            over_base = f"{middle:.3f} ±{spread:.3f}" if WAYS[way][1] or side == "bare" else ""
+            rows.append([way, time_text(r["ours"]), over_base, AIMS.get((name, way), ""),
                          f"{events:.0f}" if events else "", f"{cost:.0f} ns" if events else "",
                          f"{recorded[way]:.0f}" if recorded[way] else ""])
         table(f"{name}: a step with and without a recording",

@@ -69,7 +69,8 @@ def run(options):
     sides = {label: Process(*where) for label, where in pythons.items()}
     facts = {label: side.ask({"facts": 1}) for label, side in sides.items()}
     heading = f"{time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}; {machine()}; load {os.getloadavg()[0]:.1f}; "
-    heading += f"PyTorch {facts['pytorch']['version']} with {facts['pytorch']['threads']} threads" if "pytorch" in facts else "without PyTorch"
+    pytorch = facts.get("pytorch")
+    heading += f"PyTorch {pytorch['version']} with {pytorch['threads']} threads" if pytorch else "without PyTorch"
     print(heading)
     rounds, block = (7, 4e6) if options.quick else (15, 12e6)
     results, rows = [], []

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "parity"))
-import compare  # noqa: E402
-import torch_training  # noqa: E402
-from torch_names import NO_COUNTERPART, candidates  # noqa: E402
+import compare
+import torch_training
+from torch_names import NO_COUNTERPART, candidates
 
 STEPS = 1000
 

@@ -2,6 +2,7 @@
 #include "cli/app.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <exception>
 #include <new>
 
+#include "cli/terminal.h"
 #include "cli/text.h"
 
 #ifndef PELLUCID_VERSION
@@ -30,14 +32,22 @@ void put(std::FILE* stream, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
 }
 
+constexpr int kWidestHelp = 100;  // longer lines are hard to read
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    out.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 std::string indented(std::string_view lines) {
   std::string out;
-  while (!lines.empty()) {
-    const size_t end = std::min(lines.find('\n'), lines.size());
-    const std::string_view line = lines.substr(0, end);
+  for (const std::string& line : lines_of(lines))
     out += line.empty() ? "\n" : fmt::format("  {}\n", line);
-    lines.remove_prefix(std::min(end + 1, lines.size()));
-  }
   return out;
 }
 
@@ -67,14 +77,48 @@ std::string positional_usage(const CLI::Option& option) {
   return option.get_required() ? name : "[" + name + "]";
 }
 
-// "-o, --output FILE"
+// The name of an option's value: CLI11 appends what its checks say after a colon.
+std::string value_name(const CLI::Option& option) {
+  if (option.get_items_expected_max() == 0) return "";
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find(':'));
+}
+
+// "-o, --output FILE"; "--sample [HZ]" where the value may be left out
 std::string option_term(const CLI::Option& option) {
   std::string out;
   for (const std::string& s : option.get_snames()) out += (out.empty() ? "-" : ", -") + s;
   for (const std::string& l : option.get_lnames()) out += (out.empty() ? "    --" : ", --") + l;
-  if (option.get_items_expected_max() > 0 && !option.get_type_name().empty())
-    out += " " + option.get_type_name();
+  if (const std::string type = value_name(option); !type.empty())
+    out += option.get_items_expected_min() == 0 ? " [" + type + "]" : " " + type;
   return out;
+}
+
+// What an option says of itself, with its limits and its default.
+std::string option_text(const CLI::Option& option) {
+  std::string out = option.get_description();
+  const std::string type = option.get_type_name();
+  std::vector<std::string> more;
+  if (const size_t colon = type.find(':'); colon != std::string::npos)
+    more.push_back(type.substr(colon + 1));
+  if (!option.get_default_str().empty())
+    more.push_back(fmt::format("default {}", option.get_default_str()));
+  if (!more.empty()) out += fmt::format(" ({})", fmt::join(more, "; "));
+  return out;
+}
+
+// The line of the examples that uses an option; the first one where none does.
+std::string example_of(std::string_view examples, const CLI::Option* option) {
+  const std::vector<std::string> lines = lines_of(examples);
+  std::vector<std::string> names;
+  if (option) {
+    for (const std::string& s : option->get_snames()) names.push_back(fmt::format(" -{} ", s));
+    for (const std::string& l : option->get_lnames()) names.push_back(fmt::format(" --{} ", l));
+  }
+  for (const std::string& line : lines)
+    for (const std::string& name : names)
+      if (fmt::format(" {} ", line).find(name) != std::string::npos) return line;
+  return lines.empty() ? "" : lines.front();
 }
 
 // ---- the commands that the frame itself has
@@ -133,7 +177,7 @@ std::vector<const Command*> all_commands(const AppInfo& app) {
 std::string general_help(const AppInfo& app) {
   std::vector<std::pair<std::string, std::string>> commands;
   for (const Command* c : all_commands(app)) commands.emplace_back(c->name, c->summary);
-  const int width = terminal_width();
+  const int width = std::min(terminal_width(), kWidestHelp);
   std::string out = fmt::format("{}: {}\n\nUsage: {} COMMAND [ARGUMENTS...]\n\nCommands:\n",
                                 app.name, app.summary, app.name);
   out += two_columns(commands, width);
@@ -230,6 +274,7 @@ int finish_output(std::FILE* out, std::FILE* err, std::string_view who, int exit
 CommandLine::CommandLine(const Args& args)
     : CLI::App(std::string(args.command->summary)), args_(args) {
   set_help_flag("-h,--help", "Show this help");
+  option_defaults()->group("Options");
   add_option("--color", color_, "auto, always or never; NO_COLOR is respected")->type_name("WHEN");
 }
 
@@ -243,9 +288,35 @@ void CommandLine::read() {
   } catch (const CLI::ParseError& e) {
     // A mistyped option is often the reason why something else is missing, so it is named first.
     check_extras();
-    throw UsageError(e.what());
+    explain(e);
   }
   if (!color_.empty()) choose_color(color_);
+}
+
+void CommandLine::explain(const CLI::ParseError& error) const {
+  const std::string text = error.what();
+  // CLI11 names the option first: "--batch: 1 required N missing", "MODEL is required".
+  const std::string name = text.substr(0, text.find_first_of(": "));
+  const CLI::Option* option = get_option_no_throw(name);
+  std::string message = text;
+  if (dynamic_cast<const CLI::RequiredError*>(&error)) {
+    message = fmt::format("{} is missing", name);
+    if (option) message += fmt::format(" ({})", option->get_description());
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    message = option && value_name(*option).empty() ? fmt::format("{} takes no value", name)
+                                                    : fmt::format("{}: a value is missing", name);
+    if (option && option->count() > 1)
+      message = fmt::format("{} was given {} times; give it once", name, option->count());
+  } else if (dynamic_cast<const CLI::ConversionError*>(&error)) {
+    const size_t at = text.find("--");
+    const size_t end = std::min(text.find_first_of(" =:", at), text.size());
+    if (at != std::string::npos)
+      message = fmt::format("{} takes no value", text.substr(at, end - at));
+  }
+  const std::string example = example_of(args_.command->examples, option);
+  if (!example.empty())
+    message += fmt::format("{}or example: {}", message.ends_with('?') ? " F" : "; f", example);
+  throw UsageError(message);
 }
 
 void CommandLine::check_extras() const {
@@ -269,34 +340,51 @@ void CommandLine::check_extras() const {
 }
 
 std::string CommandLine::help_text() const {
-  std::vector<std::pair<std::string, std::string>> arguments, options, last_options;
+  using Rows = std::vector<std::pair<std::string, std::string>>;
+  Rows arguments, common;
+  std::vector<std::pair<std::string, Rows>> groups = {{"Options", {}}};  // in order of appearance
   std::string usage;
   for (const CLI::Option* o : get_options()) {
-    std::string text = o->get_description();
-    if (!o->get_default_str().empty()) text += fmt::format(" (default {})", o->get_default_str());
     if (o->get_positional()) {
       usage += " " + positional_usage(*o);
-      arguments.emplace_back(o->get_name(true), text);
+      arguments.emplace_back(o->get_name(true), option_text(*o));
       continue;
     }
-    const bool common = o->check_name("--help") || o->check_name("--color");
-    (common ? last_options : options).emplace_back(option_term(*o), text);
+    if (o->check_name("--help") || o->check_name("--color")) {
+      common.emplace_back(option_term(*o), option_text(*o));
+      continue;
+    }
+    const std::string& name = o->get_group();
+    auto group =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == name; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
+    group->second.emplace_back(option_term(*o), option_text(*o));
   }
-  options.insert(options.end(), last_options.begin(), last_options.end());
-  const int width = terminal_width();
-  std::string out =
-      fmt::format("Usage: {} {} [OPTIONS]{}\n\n", args_.app->name, args_.command->name, usage);
+  arguments.insert(arguments.end(), described_.begin(), described_.end());
+  groups.front().second.insert(groups.front().second.end(), common.begin(), common.end());
+  const int width = std::min(terminal_width(), kWidestHelp);
+  const std::string who = fmt::format("{} {}", args_.app->name, args_.command->name);
+  std::string out = fmt::format("Usage: {} [OPTIONS]{}\n\n", who, usage);
+  if (!args_.command->usage.empty()) {
+    out.clear();
+    for (const std::string& form : lines_of(args_.command->usage))
+      out += fmt::format("{}{} {}\n", out.empty() ? "Usage: " : "       ", who, form);
+    out += '\n';
+  }
   out += wrap(args_.command->description, std::max(width, 40), 0) + "\n";
   if (!arguments.empty()) out += "\nArguments:\n" + two_columns(arguments, width);
-  out += "\nOptions:\n" + two_columns(options, width);
+  for (const auto& [name, rows] : groups)
+    if (!rows.empty()) out += fmt::format("\n{}:\n{}", name, two_columns(rows, width));
   if (!args_.command->examples.empty()) out += "\nExamples:\n" + indented(args_.command->examples);
   return out;
 }
 
 std::string_view program_version() { return PELLUCID_VERSION; }
 
-int run_app(const AppInfo& app, const std::vector<std::string>& words, std::FILE* out,
-            std::FILE* err) {
+int run_app(const AppInfo& app, const std::vector<std::string>& words, std::FILE* raw_out,
+            std::FILE* raw_err) {
+  const SafeStream safe_out(raw_out), safe_err(raw_err);
+  std::FILE *const out = safe_out.get(), *const err = safe_err.get();
   std::string who(app.name);
   int exit_code = kFailed;
   try {

@@ -5,7 +5,7 @@
 //   0  it worked        1  it failed: a pellucid::Error, a full disk        2  it was called
 //   wrongly: UsageError
 //
-// A command is one file: a function and a record, which the table in main.cpp names.
+// A command is one file: a function and a `Command`, which commands/table.cpp names.
 //
 //   int run_graph(const Args& args) {
 //     std::string expression;
@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/validators.h"
 #include "pellucid/error.h"
 
 namespace pellucid::cli {
@@ -38,6 +39,7 @@ struct Command {
   std::string_view summary;      // one line without a full stop, for the list of commands
   std::string_view description;  // a paragraph or more, for --help
   std::string_view examples;     // one command a line, for --help
+  std::string_view usage = "";   // where the arguments do not say it: one form a line
   int (*run)(const Args& args);
 };
 
@@ -67,6 +69,17 @@ class UsageError : public ValueError {
 class CommandLine : public CLI::App {
  public:
   explicit CommandLine(const Args& args);
+  /// CLI11's, with a check of the text that explains itself.
+  template <class T>
+  CLI::Option* add_option(const std::string& names, T& variable, const std::string& description) {
+    CLI::Option* option = CLI::App::add_option(names, variable, description);
+    if constexpr (kind_of<T>() != ValueKind::Text) option->check(of_kind(kind_of<T>()));
+    return option;
+  }
+  /// An argument that the command reads by itself, for the help.
+  void describe_argument(std::string term, std::string text) {
+    described_.emplace_back(std::move(term), std::move(text));
+  }
   /// The flag --json.
   void add_json(bool& json) { add_flag("--json", json, "Write JSON to standard output"); }
   /// Reads args.words. Leaves the command by an exception after --help, and throws UsageError for
@@ -77,7 +90,9 @@ class CommandLine : public CLI::App {
 
  private:
   void check_extras() const;
+  [[noreturn]] void explain(const CLI::ParseError& error) const;
   const Args& args_;
+  std::vector<std::pair<std::string, std::string>> described_;
   std::string color_;
 };
 

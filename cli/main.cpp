@@ -1,20 +1,9 @@
-// The program `pellucid`: the table of its commands, and nothing else.
+// The program `pellucid`: its commands under its name, and nothing else.
 #include <csignal>
 #include <string>
 #include <vector>
 
 #include "cli/commands/commands.h"
-
-namespace pellucid::cli {
-namespace {
-
-// In the order of the help.
-const std::vector<const Command*> kCommands = {
-    &kGraph, &kStep,   &kTime,     &kTrain,   &kGenerate, &kData, &kProfile, &kReport,
-    &kDiff,  &kExport, &kEstimate, &kAnalyze, &kAnatomy,  &kOps,  &kDoctor};
-
-}  // namespace
-}  // namespace pellucid::cli
 
 int main(int argc, char** argv) {
   // A reader that closes the pipe ends us without a message, as other filters do; a parent may have
@@ -27,7 +16,7 @@ int main(int argc, char** argv) {
                                        "pellucid graph 'exp(sin(x**2))*x' x=2\n"
                                        "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
                                        "pellucid time -s 'x = rand(1000, 1000)' 'x @ x'",
-                                   .commands = pellucid::cli::kCommands};
+                                   .commands = pellucid::cli::command_table()};
   return pellucid::cli::run_app(
       app, std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), stdout, stderr);
 }

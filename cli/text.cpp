@@ -12,14 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/terminal.h"
 #include "pellucid/error.h"
 
 namespace pellucid::cli {
 namespace {
 
 ColorMode g_color_mode = ColorMode::Auto;
-
-constexpr char kEscape = '\x1b';
 
 }  // namespace
 
@@ -38,14 +37,16 @@ bool use_color(std::FILE* stream) {
   if (no_color != nullptr && *no_color != '\0') return false;
   const char* term = std::getenv("TERM");
   if (term != nullptr && std::strcmp(term, "dumb") == 0) return false;
-  const int descriptor = fileno(stream);  // -1 for a stream in memory
+  const int descriptor = fileno(target_of(stream));  // -1 for a stream in memory
   return descriptor >= 0 && isatty(descriptor) == 1;
 }
 
 std::string paint(std::string_view text, Color color, bool on) {
   constexpr std::array<int, 8> kCodes = {1, 2, 31, 32, 33, 34, 35, 36};
   if (!on) return std::string(text);
-  return fmt::format("{0}[{1}m{2}{0}[0m", kEscape, kCodes[static_cast<size_t>(color)], text);
+  // Without the code of this process, SafeStream would show the sequence as text.
+  return fmt::format("{0}[{1};{3}m{2}{0}[0;{3}m", kEscape, kCodes[static_cast<size_t>(color)], text,
+                     color_code());
 }
 
 int terminal_width(std::FILE* stream) {
@@ -55,7 +56,7 @@ int terminal_width(std::FILE* stream) {
     if (status == std::errc() && *end == '\0' && width > 0) return width;
   }
   winsize size{};
-  const int descriptor = fileno(stream);
+  const int descriptor = fileno(target_of(stream));
   if (descriptor >= 0 && ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     return size.ws_col;
   return 80;
@@ -125,6 +126,12 @@ std::string format_value4(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
   const bool four_decimals = size == 0 || (size >= 5e-5 && size < 1e9);
   return four_decimals ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
+}
+
+std::string format_seconds(double seconds, int digits) {
+  std::string text = format_time(seconds, "", digits);
+  text.resize(text.size() - 2);  // "usec" becomes "us", "sec" becomes "s"
+  return text;
 }
 
 }  // namespace pellucid::cli

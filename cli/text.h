@@ -39,6 +39,10 @@ using text::is_time_unit;
 using text::Table;
 using text::wrap;
 
+/// "6.38 ms": in the largest of ns, us, ms and s that gives at least 1. format_time writes timeit's
+/// units instead.
+std::string format_seconds(double seconds, int digits = 3);
+
 /// Columns of the terminal: $COLUMNS, else what the terminal says, else 80.
 int terminal_width(std::FILE* stream = stdout);
 

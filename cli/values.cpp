@@ -138,6 +138,11 @@ Json described_json(const Object& object) {
   return out;
 }
 
+Json count_json(double count) {
+  if (count == std::floor(count) && std::abs(count) < 0x1p63) return static_cast<int64_t>(count);
+  return count;
+}
+
 std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -24,6 +24,9 @@ nlohmann::ordered_json value_json(const Object& object);
 /// {"shape": …, "dtype": …, "value": …} for a tensor, {"value": …} for anything else.
 nlohmann::ordered_json described_json(const Object& object);
 
+/// A count that was summed as a double: an integer where it is whole.
+nlohmann::ordered_json count_json(double count);
+
 /// Pretty JSON and a newline, never throwing for bytes that are not UTF-8.
 std::string json_text(const nlohmann::ordered_json& json);
 

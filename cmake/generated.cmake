@@ -1,4 +1,4 @@
-# What tools/gen_ops derives from the op records: ops.h, the Tensor methods, the functions and the
+# What tools/gen_ops derives from the op definitions: ops.h, the Tensor methods, the functions and the
 # registry. Sets generated_dir and generated_sources; the target pellucid_generated makes the files.
 # The tool leaves files whose content did not change alone, so a record's edit rebuilds little.
 set(generated_dir ${PROJECT_BINARY_DIR}/generated)
@@ -17,7 +17,7 @@ if(gen_ops_found)
     OUTPUT ${generated_files}
     COMMAND ${Python3_EXECUTABLE} ${gen_ops} --out ${generated_dir} ${op_sources}
     DEPENDS ${gen_ops} ${op_sources}
-    COMMENT "Deriving ops.h, Tensor methods and the registry from the op records"
+    COMMENT "Deriving ops.h, Tensor methods and the registry from the op definitions"
     VERBATIM)
 endif()
 set(generated_sources ${generated_files})

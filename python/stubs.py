@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pellucid/__init__.pyi from the op records of the built extension.
+"""Writes pellucid/__init__.pyi from the op definitions of the built extension.
 
 usage: stubs.py FOLDER_OF_THE_EXTENSION OUTPUT.pyi
 
@@ -14,7 +14,7 @@ import sys
 TYPES = {"Tensor": "Tensor", "int": "int", "float": "float", "bool": "bool", "str": "str", "Scalar": "Number",
          "ScalarType": "_dtype", "MemoryFormat": "_format", "Device": "Device"}
 
-HEAD = '''# Made from the op records by python/stubs.py; do not edit.
+HEAD = '''# Made from the op definitions by python/stubs.py; do not edit.
 import builtins
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
@@ -148,6 +148,7 @@ class Tensor:
     def __ne__(self, other: object) -> "Tensor": ...  # type: ignore[override]
 '''
 
+# op list: the slots of Tensor, by their names in Python.
 OPERATORS = ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift radd rsub rmul rtruediv rfloordiv rpow rmod "
              "iadd isub imul itruediv lt le gt ge").split()
 
@@ -277,39 +278,24 @@ def imports(module):
     return f"from .{module} import " + ", ".join(f"{n} as {n}" for n in names)
 
 
-def second_names():
-    """Names that _more.py gives to ops, and the methods that it and _statistics.py add."""
-    more = dict(assigned(python_file("_more")))
-    words = lambda value: ast.literal_eval(value.func.value).split()
-    methods = words(more["METHODS"]) + words(dict(assigned(python_file("_statistics")))["METHODS"])
-    return ast.literal_eval(more["ALIASES"]), methods, words(more["IN_PLACE"])
-
-
 def main():
     folder, output = sys.argv[1:]
     sys.path.insert(0, folder)
     import _C
-    head = HEAD.replace("@FUNCTIONS@", "\n".join(imports(m) for m in ("_functions", "_more", "_statistics")))
-    aliases, methods, in_place = second_names()
-    python_names = set(re.findall(r"(\w+) as \1", head)) | set(re.findall(r"^def (\w+)", head, re.M))
-    taken = set(re.findall(r"^    def (\w+)", TENSOR, re.M))
+    head = HEAD.replace("@FUNCTIONS@", imports("_functions"))
+    python_names = set(re.findall(r"(\w+) as \1", head)) | set(re.findall(r"^def (\w+)", head, re.MULTILINE))
+    taken = set(re.findall(r"^    def (\w+)", TENSOR, re.MULTILINE))
     lines = [head, TENSOR.rstrip()]
     for o in OPERATORS:
         lines.append(f"    def __{o}__(self, other: Any) -> \"Tensor\": ...")
     for name, op in sorted(_C.functions.items()):
         if not name.startswith("_") and not name.endswith("_backward") and name not in taken and name not in ("mT", "numpy_T"):
             lines += definitions(name, op, True, "    ")
-    for name, op in aliases.items():
-        lines += definitions(name, _C.functions[op], True, "    ")
-    for name in methods + [n + "_" for n in in_place]:
-        lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> Any: ...")
     for alias in ("float32 float float64 double float16 half bfloat16 int64 long int32 int int16 short int8 uint8 bool").split():
         lines.append(f"{alias}: dtype")
     for name, op in sorted(_C.functions.items()):
         if not name.startswith("_") and not name.endswith("_backward") and name not in python_names:
             lines += definitions(name, op, False, "")
-    for name, op in aliases.items():
-        lines += definitions(name, _C.functions[op], False, "")
     with open(output, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
 

@@ -22,7 +22,7 @@ const std::vector<AnalysisKind>& analysis_kinds() {
       {"sequence", "Naive and tiled attention, with and without a KV cache", "lengths",
        analyze_sequence},
       {"dtype", "Memory and matmul time by data type", "the side of the matrices", analyze_dtype},
-      {"ops", "What kinds of operations reach of the machine's ceilings",
+      {"ops", "How close each kind of op comes to the machine's ceilings",
        "the side of the matrices", analyze_ops},
       {"allocation", "One block of memory against a thousand", "", analyze_allocation},
       {"overhead", "What recording a profile costs", "", analyze_overhead},
@@ -51,8 +51,8 @@ std::vector<double> Analysis::column(size_t i) const {
   return out;
 }
 
-std::vector<int64_t> sizes_or(const AnalysisOptions& o, std::vector<int64_t> usual,
-                              std::vector<int64_t> quick) {
+std::vector<int64_t> sizes_or(const AnalysisOptions& o, const std::vector<int64_t>& usual,
+                              const std::vector<int64_t>& quick) {
   if (!o.sizes.empty()) return o.sizes;
   return o.quick ? quick : usual;
 }
@@ -108,6 +108,7 @@ std::string analysis_text(const Analysis& a) {
   Table table(columns);
   for (const auto& row : a.rows) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const Cell& c : row) cells.push_back(c.shown());
     table.add(cells);
   }
@@ -155,6 +156,7 @@ std::string analysis_json(std::string_view name, const Analysis& a) {
   return json_text(Json{{"analysis", name},
                         {"title", a.title},
                         {"rows", rows},
+                        {"notes", a.notes},
                         {"conclusion", a.conclusion},
                         {"warning", a.warning}});
 }

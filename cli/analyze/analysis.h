@@ -67,8 +67,8 @@ Analysis analyze_acceleration(const AnalysisOptions& o);  // acceleration.cpp
 // ---- for the kinds
 
 /// `given` or, if it is empty, the default ones.
-std::vector<int64_t> sizes_or(const AnalysisOptions& o, std::vector<int64_t> usual,
-                              std::vector<int64_t> quick);
+std::vector<int64_t> sizes_or(const AnalysisOptions& o, const std::vector<int64_t>& usual,
+                              const std::vector<int64_t>& quick);
 /// Times `work` as often as half a second allows (quick: a twentieth), and notes in `analysis` what
 /// makes the times doubtful.
 Latency timed(const AnalysisOptions& o, const std::function<void()>& work, Analysis& analysis);

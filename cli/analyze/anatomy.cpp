@@ -12,7 +12,7 @@
 #include "cli/expr/compile.h"
 #include "cli/expr/parser.h"
 #include "cli/timing.h"
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "pellucid/analyze.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -24,19 +24,38 @@ using expr::Ast;
 using expr::Kind;
 using expr::NodeId;
 
-// Nanoseconds of one run: the fastest of blocks that share `seconds` of time. What disturbs a block
-// only adds to it, and parts are differences, in which one disturbance would show twice.
-template <class F> double nanoseconds(double seconds, const F& work) {
-  constexpr int kBlocks = 9;
-  const TimedLoop loop = [&](int64_t number) {
+// A loop around some work.
+template <class F> TimedLoop loop_of(const F& work) {
+  return [&work](int64_t number) {
     return seconds_of([&] {
       for (int64_t i = 0; i < number; ++i) work();
     });
   };
-  const int64_t number = autorange(loop, seconds / kBlocks);
-  double least = loop(number);
-  for (int i = 1; i < kBlocks; ++i) least = std::min(least, loop(number));
-  return least / static_cast<double>(number) * 1e9;
+}
+
+// Nanoseconds of one run of each: of the blocks that share `seconds`, the fastest, because what
+// disturbs a block only adds to it. The loops take turns, so that a drift of the machine hits all
+// alike: parts are differences of them.
+std::vector<Timing> in_turns(double seconds, const std::vector<TimedLoop>& loops) {
+  constexpr int kBlocks = 9;
+  std::vector<int64_t> numbers;
+  for (const TimedLoop& loop : loops)
+    numbers.push_back(loop ? autorange(loop, seconds / kBlocks) : 0);
+  std::vector<std::vector<double>> blocks(loops.size());
+  for (int block = 0; block < kBlocks; ++block)
+    for (size_t i = 0; i < loops.size(); ++i)
+      if (loops[i])
+        blocks[i].push_back(loops[i](numbers[i]) / static_cast<double>(numbers[i]) * 1e9);
+  std::vector<Timing> out;
+  for (std::vector<double>& b : blocks) {
+    if (b.empty()) {
+      out.emplace_back();
+      continue;
+    }
+    const double least = *std::min_element(b.begin(), b.end());
+    out.push_back({least, median(b) - least});
+  }
+  return out;
 }
 
 // The nodes of the op's operands: x and y of x + y, f(x, y) or x.f(y).
@@ -63,7 +82,7 @@ Attr attr_of(const Value& v, ArgType type) {
 
 }  // namespace
 
-/// What the door takes.
+/// What the dispatcher takes.
 struct OneOp::Bound {
   std::deque<Tensor> tensors;
   std::vector<const Tensor*> inputs;
@@ -134,30 +153,67 @@ OneOp::Bound OneOp::bind(const Machine& machine) const {
   return b;
 }
 
-Anatomy OneOp::measure(int64_t elements, double seconds) const {
-  Anatomy a{.elements = elements};
-  Machine plain, recorded;
+AnatomyTimings OneOp::time(int64_t elements, double seconds) const {
+  Machine plain, tracking;
   set_inputs(plain, elements, false);
-  set_inputs(recorded, elements, true);
-  const Bound b = bind(plain), tracked = bind(recorded);
+  set_inputs(tracking, elements, true);
+  const Bound b = bind(plain), tracked = bind(tracking);
   const bool differentiable = op_->vjp != no_gradient;
-  const double direct = nanoseconds(seconds, [&] { call1(*op_, b.inputs, b.attrs); });
-  const double evaluated = nanoseconds(seconds, [&] { plain.run(code_); });
-  if (differentiable)
-    a.tape = nanoseconds(seconds, [&] { call1(*op_, tracked.inputs, tracked.attrs); }) - direct;
-  a.whole = nanoseconds(seconds, [&] { (differentiable ? recorded : plain).run(code_); });
-  a.expression = evaluated - direct;
-  a.infer = nanoseconds(seconds, [&] {
-    Call c(*op_, b.inputs, b.attrs);
-    op_->infer(c);
-  });
   Call c(*op_, b.inputs, b.attrs);
   op_->infer(c);
   const size_t bytes = c.out().nbytes();
-  a.allocation = nanoseconds(seconds, [&] { detail::new_storage(bytes); });
   c.out().impl().storage = detail::new_storage(bytes);
-  if (op_->kernel) a.kernel = nanoseconds(seconds, [&] { op_->kernel(c); });
-  a.rest = a.whole - a.expression - a.infer - a.allocation - a.tape - a.kernel;
+  const auto whole = [&] { (differentiable ? tracking : plain).run(code_); };
+  const auto call_tracked = [&] { call1(*op_, tracked.inputs, tracked.attrs); };
+  const auto call_plain = [&] { call1(*op_, b.inputs, b.attrs); };
+  const auto infer = [&] {
+    Call each(*op_, b.inputs, b.attrs);
+    op_->infer(each);
+  };
+  const auto allocate = [&] { detail::new_storage(bytes); };
+  const auto kernel = [&] { op_->kernel(c); };
+  const std::vector<Timing> t =
+      in_turns(seconds, {loop_of(whole), differentiable ? loop_of(call_tracked) : TimedLoop(),
+                         loop_of(call_plain), loop_of(infer), loop_of(allocate),
+                         op_->kernel ? loop_of(kernel) : TimedLoop()});
+  return {.whole = t[0],
+          .call = {},
+          .tracked = differentiable ? t[1] : t[2],
+          .plain = t[2],
+          .infer = t[3],
+          .allocation = t[4],
+          .kernel = t[5]};
+}
+
+Anatomy OneOp::measure(int64_t elements, double seconds) const {
+  return cli::parts_of(elements, time(elements, seconds), false);
+}
+
+Anatomy parts_of(int64_t elements, const AnatomyTimings& t, bool python) {
+  Anatomy a{.elements = elements, .whole = t.whole};
+  const auto difference = [](const Timing& outer, Timing& inner) {
+    inner.ns = std::min(inner.ns, outer.ns);  // what contains another takes no less
+    return AnatomyPart{outer.ns - inner.ns, outer.noise + inner.noise};
+  };
+  Timing call = t.call, tracked = t.tracked, plain = t.plain;
+  if (python) {
+    a.expression = difference(t.whole, call);
+    a.binding = difference(call, tracked);
+  } else {
+    a.expression = difference(t.whole, tracked);
+  }
+  a.tape = difference(tracked, plain);
+  const double alone = t.infer.ns + t.allocation.ns + t.kernel.ns;
+  a.excess = alone > plain.ns && plain.ns > 0 ? alone / plain.ns - 1 : 0;
+  const double scale = 1 / (1 + a.excess);
+  const auto part = [&](const Timing& timing) {
+    return AnatomyPart{timing.ns * scale, timing.noise + timing.ns * (1 - scale)};
+  };
+  a.infer = part(t.infer);
+  a.allocation = part(t.allocation);
+  a.kernel = part(t.kernel);
+  a.rest = {std::max(0.0, plain.ns - alone * scale),
+            plain.noise + t.infer.noise + t.allocation.noise + t.kernel.noise};
   return a;
 }
 
@@ -186,13 +242,16 @@ std::vector<Anatomy> OneOp::measure_in_python(const std::string& interpreter,
   for (size_t i = 0; i < sizes.size(); ++i) {
     PELLUCID_CHECK(found.is_array() && found.size() == sizes.size() && found[i].is_object(),
                    IoError, "anatomy: '{}' answered '{}'.", interpreter, text::visible(last));
-    Anatomy a = measure(sizes[i], seconds);
-    a.whole = found[i].value("whole", 0.0);
-    const double call = found[i].value("call", 0.0), door = found[i].value("door", 0.0);
-    a.expression = a.whole - call;
-    a.binding = call - door;
-    a.rest = door - a.infer - a.allocation - a.tape - a.kernel;
-    out.push_back(a);
+    AnatomyTimings t = time(sizes[i], seconds);
+    const double tape = std::max(0.0, t.tracked.ns - t.plain.ns);
+    const auto told = [&](const char* name) {
+      return Timing{found[i].value(name, 0.0), found[i].value(std::string(name) + "_noise", 0.0)};
+    };
+    t.whole = told("whole");
+    t.call = told("call");
+    t.tracked = told("dispatch");
+    t.plain = {std::max(0.0, t.tracked.ns - tape), t.plain.noise};
+    out.push_back(cli::parts_of(sizes[i], t, true));
   }
   return out;
 }

@@ -10,18 +10,40 @@
 
 namespace pellucid::cli {
 
-/// Nanoseconds of one call with gradients recorded; the parts sum to `whole`.
+/// A timing: the fastest of its blocks, and how far the middle one was from it.
+struct Timing {
+  double ns = 0, noise = 0;
+};
+/// A part of a call: at least 0. `noise` is what its timings scatter by; a part below that cannot
+/// be told from nothing.
+struct AnatomyPart {
+  double ns = 0, noise = 0;
+  bool below_noise() const { return ns < noise; }
+};
+
+/// Nanoseconds of one call with gradients tracked; the parts sum to the whole.
 struct Anatomy {
   int64_t elements = 0;
-  double whole = 0;       ///< the expression on the stack machine, an input wants a gradient
-  double expression = 0;  ///< the expression without gradients - the same call from C++
-  double binding = 0;     ///< of Python: the call by its C interface - the same call from C++
-  double infer = 0;       ///< timed alone: sizes, dtypes, checks, the output's handle
-  double allocation = 0;  ///< timed alone: the output's memory, taken and given back
-  double tape = 0;        ///< a call with gradients - one without
-  double kernel = 0;      ///< timed alone, on memory that is there
-  double rest = 0;        ///< what is left: the door's own steps, and noise
+  Timing whole;            ///< the expression, an input wants a gradient
+  AnatomyPart expression;  ///< the whole - the same call from C++ or by Python's C interface
+  AnatomyPart binding;     ///< of Python: the call by its C interface - the same call from C++
+  AnatomyPart infer;       ///< timed alone: sizes, dtypes, checks, the output's handle
+  AnatomyPart allocation;  ///< timed alone: the output's memory, taken and given back
+  AnatomyPart tape;        ///< a call with gradients - one without
+  AnatomyPart kernel;      ///< timed alone, on memory that is there
+  AnatomyPart rest;        ///< what is left: the dispatcher's other steps
+  /// What the parts that are timed alone come to beyond the call that contains them, as a share of
+  /// it: 0 on a quiet machine. They are shown smaller by that.
+  double excess = 0;
 };
+
+/// The timings that parts are made of. Each is contained in the one before: the whole, Python's
+/// call, the tracked call, the plain call; the last holds infer, allocation and kernel.
+struct AnatomyTimings {
+  Timing whole, call, tracked, plain, infer, allocation, kernel;
+};
+/// Parts that are at least 0 and sum to the whole, whatever the noise; `binding` only of Python.
+Anatomy parts_of(int64_t elements, const AnatomyTimings& timings, bool python);
 
 /// An expression of one op, ready to be measured on inputs of any size.
 class OneOp {
@@ -30,6 +52,8 @@ class OneOp {
   explicit OneOp(const std::string& expression);
   const OpDef& op() const { return *op_; }
   Anatomy measure(int64_t elements, double seconds_a_part) const;
+  /// What `measure` makes its parts of, the loops taking turns.
+  AnatomyTimings time(int64_t elements, double seconds_a_part) const;
   /// The same with the expression run by Python: `interpreter` must have the package pellucid.
   /// `whole`, `expression` and `binding` are Python's, measured in its own process; throws IoError
   /// where that fails.

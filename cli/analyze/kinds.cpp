@@ -9,7 +9,6 @@
 #include "pellucid/autograd.h"
 #include "pellucid/machine.h"
 #include "pellucid/ops.h"
-#include "profile/ceiling.h"
 
 namespace pellucid::cli {
 namespace {
@@ -65,29 +64,12 @@ Analysis analyze_dtype(const AnalysisOptions& o) {
   return a;
 }
 
-namespace {
-
-// The least time of calls: at the rates that were given, or at the measured ones, of which memory's
-// is that of the nearest cache that holds a call's bytes.
-LeastTime least_of(const std::vector<EstimatedCall>& calls, const AnalysisOptions& o) {
-  if (o.machine.flops_per_second > 0) return least_time(calls, o.machine);
-  const MachineCeilings ceilings = machine_ceilings();
-  LeastTime sum;
-  for (const EstimatedCall& call : calls) {
-    const profile::Ceiling c = profile::ceiling_of(ceilings, call.flops.total, call.bytes);
-    const double seconds = c.least() * 1e-9;
-    sum.add({seconds, c.memory_bound() ? 0 : seconds, c.memory_bound() ? seconds : 0});
-  }
-  return sum;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Analysis analyze_ops(const AnalysisOptions& o) {
   const NoGradGuard off;
   const int64_t n = one_size(o, 1024, 256);
-  const bool given = o.machine.flops_per_second > 0;
-  const MachineRates machine = given ? o.machine : this_machine();
+  const MachineRates machine = o.machine.known() ? o.machine : this_machine();
   const Tensor x = randn({n, n}), y = randn({n, n}), index = randint(0, n, {n}, kInt64);
   const Tensor image = randn({8, 32, n / 8, n / 8}), filter = randn({32, 32, 3, 3});
   const std::vector<std::pair<std::string, std::function<Tensor()>>> cases = {
@@ -100,12 +82,10 @@ Analysis analyze_ops(const AnalysisOptions& o) {
       {"transpose copy (movement)", [&] { return x.t().contiguous(); }},
       {"index_select (index)", [&] { return x.index_select(0, index); }},
       {"sort (rows)", [&] { return std::get<0>(x.sort(-1)); }}};
-  Analysis a{
-      .title = fmt::format("Kinds of operations on float32[{}, {}] against {:.0f} GFLOP/s and "
-                           "{:.1f} GB/s",
-                           n, n, machine.flops_per_second / 1e9, machine.bytes_per_second / 1e9),
-      .columns = {"operation", "ms", "MFLOP", "MB moved", "GFLOP/s", "GB/s", "bound by",
-                  "% of ceiling"}};
+  Analysis a{.title = fmt::format("Kinds of operations on float32[{}, {}] against {}", n, n,
+                                  machine.text()),
+             .columns = {"operation", "ms", "MFLOP", "MB moved", "GFLOP/s", "GB/s", "bound by",
+                         "% of ceiling"}};
   std::vector<double> shares;
   for (const auto& [name, work] : cases) {
     CostSum cost;
@@ -114,11 +94,9 @@ Analysis analyze_ops(const AnalysisOptions& o) {
       const EstimateGuard guard;
       work();
       cost = sum_costs(guard.calls());
-      least = least_of(guard.calls(), o);
+      least = least_time(guard.calls(), machine);
     }
-    const double ms = timed(
-                          o, [&] { work(); }, a)
-                          .median_ms;
+    const double ms = timed(o, work, a).median_ms;
     shares.push_back(100 * least.seconds * 1e3 / ms);
     a.rows.push_back({name,
                       ms,
@@ -133,10 +111,13 @@ Analysis analyze_ops(const AnalysisOptions& o) {
   for (std::string& name : short_names) name.erase(name.find(" ("));
   a.chart =
       with_bars({.title = a.title, .y_label = "% of the ceiling that binds"}, short_names, shares);
-  a.notes = {given ? "What stays in a cache may pass the rate of memory that was given."
-                   : "The ceiling of memory is that of the nearest cache which holds an op's bytes "
-                     "(pellucid doctor lists them)."};
   const auto [worst, best] = std::minmax_element(shares.begin(), shares.end());
+  a.notes = {machine.measured()
+                 ? "The ceiling of memory is that of the nearest cache which holds an op's bytes "
+                   "(pellucid doctor lists them)."
+                 : "One rate was given for all memory: what stays in a cache may pass it."};
+  if (std::string why = machine.warning(*best / 100); !why.empty())
+    a.notes.push_back("Warning: " + std::move(why) + ".");
   a.conclusion = fmt::format("Nearest to its ceiling is {} ({:.0f} %), farthest {} ({:.0f} %).",
                              names_of(a)[static_cast<size_t>(best - shares.begin())], *best,
                              names_of(a)[static_cast<size_t>(worst - shares.begin())], *worst);
@@ -197,7 +178,7 @@ Analysis analyze_allocation(const AnalysisOptions& o) {
   const double added_ms = total(1) - total(0);
   a.conclusion = fmt::format(
       "A thousand blocks take {:.1f} % more memory and {:.1f} times the time of one block: {:.2f} "
-      "microseconds {} for each.",
+      "us {} for each.",
       100 * (a.column(2)[1] / a.column(2)[0] - 1), total(1) / total(0),
       std::abs(added_ms) * 1e3 / 1000, added_ms < 0 ? "less" : "more");
   return a;

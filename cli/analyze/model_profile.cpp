@@ -16,12 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
-  std::string model, input, machine;
-  int64_t batch = 1, sequence = 0, depth = 3;
-  bool json = false;
-};
-
 struct ModelProfile {
   std::string name;
   std::vector<int64_t> input;
@@ -30,14 +24,14 @@ struct ModelProfile {
   Figures forward, backward;
 };
 
-ModelProfile measure(const Options& o) {
+ModelProfile measure(const ModelProfileFlags& o) {
   const MadeModel model = make_model(o.model, o.sequence);
   std::vector<int64_t> sizes = {o.batch};
   if (!o.input.empty())
     sizes = read_sizes(o.input, "--input");
   else if (model.sample.empty())
     throw UsageError(
-        "the model does not tell the sizes of its input; give them, as --input 64,784");
+        "the model does not define the sizes of its input; give them, as --input 64,784");
   else
     sizes.insert(sizes.end(), model.sample.begin(), model.sample.end());
   const MachineRates machine = o.machine.empty() ? this_machine() : read_machine(o.machine);
@@ -63,43 +57,46 @@ void print_layers(std::FILE* out, const ModelProfile& p, int64_t depth) {
                {"bytes", Align::Right},
                {"time", Align::Right},
                {"share", Align::Right}});
-  const double whole = p.layers[0].forward_ms;
+  const double whole = sum_layers(p.layers).forward_ms;
   for (const LayerCost& l : p.layers) {
     if (static_cast<int64_t>(l.depth) > depth) continue;
-    const std::string name = l.path.empty() ? "(model)" : l.path.substr(l.path.rfind('.') + 1);
     const FlopSplit& f = l.cost.flops;
-    table.add({std::string(2 * l.depth, ' ') + name, l.type,
+    table.add({std::string(2 * l.depth, ' ') + l.label(), l.type,
                l.output_sizes.empty() ? "" : fmt::format("[{}]", fmt::join(l.output_sizes, ", ")),
-               group_digits(l.parameters), group_digits(static_cast<int64_t>(f.contraction / 2)),
+               l.part == LayerPart::Module || l.parameters > 0 ? group_digits(l.parameters) : "",
+               group_digits(static_cast<int64_t>(f.contraction / 2)),
                group_digits(static_cast<int64_t>(f.contraction)),
                group_digits(static_cast<int64_t>(f.other)),
                group_digits(static_cast<int64_t>(l.backward.flops.contraction)),
-               format_bytes(l.cost.bytes), format_time(l.forward_ms / 1e3),
+               format_bytes(l.cost.bytes), format_seconds(l.forward_ms / 1e3),
                whole > 0 ? fmt::format("{:.1f} %", 100 * l.forward_ms / whole) : ""});
   }
-  fmt::print(out, "{}", table.print());
+  fmt::print(out, "{}(own ops): what a module runs itself, outside the modules below it.\n",
+             table.print());
 }
 
-// "at least 0.67 ms at 50.00 GFLOP/s": what the batch takes on the machine whatever the code.
+// "at least 0.67 ms at 50.00 GFLOP/s": what the batch takes on the machine whatever the code, one
+// op after another.
 std::string least_text(const ModelProfile& p) {
-  const double compute = p.forward["batch_flops"] / p.machine.flops_per_second;
-  const double memory = p.forward["batch_bytes"] / p.machine.bytes_per_second;
-  const double seconds = std::max(compute, memory);
-  return fmt::format(
-      "at least {} at {}",
-      seconds < 1e-4 ? format_time(seconds) : fmt::format("{:.2f} ms", seconds * 1e3),
-      compute >= memory ? format_count(p.machine.flops_per_second, "FLOP/s")
-                        : format_count(p.machine.bytes_per_second, "B/s"));
+  const double ms = p.forward["least_ms"];
+  std::string rate = format_count(p.machine.flops_per_second, "FLOP/s");
+  if (p.forward.text("bottleneck") == "memory") {
+    rate = format_count(p.machine.bytes_per_second, "B/s");
+    if (p.machine.measured())
+      rate += fmt::format(" ({}; more from caches)", name_of(p.machine.levels.back().access));
+  }
+  return fmt::format("at least {} at {}",
+                     ms < 0.1 ? format_seconds(ms / 1e3) : fmt::format("{:.2f} ms", ms), rate);
 }
 
 void print_summary(std::FILE* out, const ModelProfile& p) {
   const Figures &f = p.forward, &b = p.backward;
-  const auto ms = [](double value) { return format_time(value / 1e3); };
+  const auto ms = [](double value) { return format_seconds(value / 1e3); };
   const auto mb = [](double value) { return format_megabytes(value * 1e6); };
   fmt::print(out, "\nFLOPs of one sample: {} ({} MACs)\n",
              group_digits(static_cast<int64_t>(f["flops"])),
              group_digits(static_cast<int64_t>(f["macs"])));
-  const FlopSplit& batch = p.layers[0].cost.flops;
+  const FlopSplit batch = sum_layers(p.layers).cost.flops;
   fmt::print(out, "FLOPs of the batch:  {} (contractions {}, others {}); {}\n",
              group_digits(static_cast<int64_t>(f["batch_flops"])),
              group_digits(static_cast<int64_t>(batch.contraction)),
@@ -118,27 +115,30 @@ void print_summary(std::FILE* out, const ModelProfile& p) {
              mb(f["parameter_memory_mb"]), mb(f["activation_memory_mb"]),
              mb(f["gradient_memory_mb"]), mb(f["peak_memory_mb"]),
              mb(b["optimizer_memory_estimates.adam"]));
-  fmt::print(
-      out, "bottleneck: {}; {:.1f} % of the machine's FLOP/s, {:.1f} % of the ceiling that binds\n",
-      f.text("bottleneck"), 100 * f["computational_efficiency"], 100 * f["share_of_ceiling"]);
+  const std::string_view whose = p.machine.measured() ? "machine's" : "given machine's";
+  fmt::print(out, "bottleneck: {}; {:.1f} % of the {} FLOP/s, {:.1f} % of the ceiling that binds\n",
+             f.text("bottleneck"), 100 * f["computational_efficiency"], whose,
+             100 * f["share_of_ceiling"]);
 }
 
 Json to_json(const ModelProfile& p) {
   Json layers = Json::array();
   for (const LayerCost& l : p.layers)
-    layers.push_back({{"path", l.path},
+    layers.push_back({{"part", part_name(l.part)},
+                      {"path", l.path},
                       {"type", l.type},
                       {"output", l.output_sizes},
                       {"parameters", l.parameters},
-                      {"macs", l.cost.flops.contraction / 2},
-                      {"contraction_flops", l.cost.flops.contraction},
-                      {"other_flops", l.cost.flops.other},
-                      {"backward_contraction_flops", l.backward.flops.contraction},
-                      {"backward_other_flops", l.backward.flops.other},
-                      {"bytes", l.cost.bytes},
+                      {"macs", count_json(l.cost.flops.contraction / 2)},
+                      {"contraction_flops", count_json(l.cost.flops.contraction)},
+                      {"other_flops", count_json(l.cost.flops.other)},
+                      {"backward_contraction_flops", count_json(l.backward.flops.contraction)},
+                      {"backward_other_flops", count_json(l.backward.flops.other)},
+                      {"bytes", count_json(l.cost.bytes)},
                       {"forward_ms", l.forward_ms}});
   return {{"model", p.name},
           {"input", p.input},
+          {"machine", machine_json(p.machine)},
           {"layers", layers},
           {"forward", Json::parse(p.forward.json())},
           {"backward", Json::parse(p.backward.json())}};
@@ -157,25 +157,32 @@ bool is_model(const std::string& word) {
          std::find(layers.begin(), layers.end(), head) != layers.end();
 }
 
-int run_model_profile(const Args& args) {
-  Options o;
-  CommandLine line(args);
-  line.add_option("MODEL", o.model, "A model's name, or a spec such as 'Sequential(Linear(8,4))'")
-      ->required();
-  line.add_option("--input", o.input, "Sizes of the input, the batch first")->type_name("SIZES");
-  line.add_option("--batch", o.batch, "Samples in a batch, where the model tells the rest")
+void add_model_options(CommandLine& line, ModelProfileFlags& o, const std::string& group) {
+  line.add_option("--input", o.input, "Sizes of the input, the batch first")
+      ->type_name("SIZES")
+      ->group(group);
+  line.add_option("--batch", o.batch, "Samples in a batch, if the model defines the other sizes")
       ->type_name("N")
+      ->check(at_least(1))
+      ->group(group)
       ->capture_default_str();
-  line.add_option("--sequence", o.sequence, "Tokens in a sample")->type_name("T");
+  line.add_option("--sequence", o.sequence, "Tokens in a sample (default: the model's maximum)")
+      ->type_name("T")
+      ->check(at_least(1))
+      ->group(group);
   line.add_option("--depth", o.depth, "Levels of modules to show")
       ->type_name("N")
+      ->check(at_least(0))
+      ->group(group)
       ->capture_default_str();
-  line.add_option("--machine", o.machine, "Rates, as 100GFLOP/s,50GB/s (default: measured)")
-      ->type_name("RATES");
-  line.add_json(o.json);
-  line.read();
-  if (o.batch < 1) throw UsageError("--batch: expected a positive number");
-  if (o.sequence < 0) throw UsageError("--sequence: expected a positive number");
+  line.add_option("--machine", o.machine,
+                  "Rates, as 100GFLOP/s,50GB/s (default: this machine's, measured)")
+      ->type_name("RATES")
+      ->group(group);
+  line.add_flag("--json", o.json, "Write JSON to standard output")->group(group);
+}
+
+int run_model_profile(const Args& args, const ModelProfileFlags& o) {
   const ModelProfile p = measure(o);
   if (o.json) {
     fmt::print(args.out, "{}", json_text(to_json(p)));
@@ -186,11 +193,12 @@ int run_model_profile(const Args& args) {
     print_layers(args.out, p, o.depth);
     print_summary(args.out, p);
   }
-  for (const Figures* f : {&p.forward, &p.backward})
-    if (f->contains("warning")) {
-      fmt::print(args.err, "warning: {}\n", f->text("warning"));
-      break;
-    }
+  for (const char* kind : {"warning", "ceiling_warning"})
+    for (const Figures* f : {&p.forward, &p.backward})
+      if (f->contains(kind)) {
+        fmt::print(args.err, "warning: {}\n", f->text(kind));
+        break;
+      }
   return 0;
 }
 

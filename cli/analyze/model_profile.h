@@ -8,8 +8,14 @@ namespace pellucid::cli {
 
 /// Whether a word is a model's name or a spec, and not a program to run.
 bool is_model(const std::string& word);
-/// Reads MODEL [--input SIZES] [--batch N] [--sequence T] [--depth N] [--machine RATES] [--json]
-/// and prints the profile.
-int run_model_profile(const Args& args);
+struct ModelProfileFlags {
+  std::string model, input, machine;
+  int64_t batch = 1, sequence = 0, depth = 3;
+  bool json = false;
+};
+/// --input, --batch, --sequence, --depth, --machine and --json, as a group of the help.
+void add_model_options(CommandLine& line, ModelProfileFlags& flags, const std::string& group);
+/// Measures and prints the profile.
+int run_model_profile(const Args& args, const ModelProfileFlags& flags);
 
 }  // namespace pellucid::cli

@@ -64,9 +64,8 @@ Analysis analyze_overhead(const AnalysisOptions& o) {
   for (int block = 0; block < blocks; ++block)
     for (size_t w = 0; w < std::size(kWays); ++w) run_block(kWays[w], steps, step, measured[w]);
 
-  Analysis a{
-      .title = "What recording costs: a training step of the net 1000-100-10",
-      .columns = {"recording", "step us", "of the time without", "overhead %", "bytes a step"}};
+  Analysis a{.title = "What recording costs: a training step of the net 1000-100-10",
+             .columns = {"recording", "step us", "relative time", "overhead %", "bytes per step"}};
   for (size_t w = 0; w < std::size(kWays); ++w) {
     std::vector<double> ratios;
     for (size_t i = 0; i < measured[w].seconds.size(); ++i)

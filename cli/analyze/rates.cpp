@@ -61,6 +61,25 @@ MachineRates read_machine(const std::string& text) {
   return out;
 }
 
+nlohmann::ordered_json machine_json(const MachineRates& machine) {
+  nlohmann::ordered_json out = {{"flops_per_second", machine.flops_per_second},
+                                {"bytes_per_second", machine.bytes_per_second},
+                                {"measured", machine.measured()},
+                                {"busy", machine.busy}};
+  if (machine.measured()) out["access"] = name_of(machine.levels.back().access);
+  for (const MemoryRate& level : machine.levels)
+    out["levels"].push_back({{"name", level.level},
+                             {"bytes", static_cast<int64_t>(level.bytes)},
+                             {"bytes_per_second", level.bytes_per_second},
+                             {"access", name_of(level.access)}});
+  return out;
+}
+
+std::string_view part_name(LayerPart part) {
+  constexpr std::string_view kNames[] = {"module", "own ops", "outside modules", "optimizer"};
+  return kNames[static_cast<int>(part)];
+}
+
 std::string format_count(double value, std::string_view unit) {
   int prefix = -1;
   while (value >= 1000 && prefix + 1 < static_cast<int>(kPrefixes.size())) {

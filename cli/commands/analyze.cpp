@@ -3,12 +3,12 @@
 
 #include <filesystem>
 
+#include "base/atomic_file.h"
 #include "cli/analyze/analysis.h"
 #include "cli/analyze/rates.h"
 #include "cli/analyze/spec.h"
 #include "cli/commands/commands.h"
 #include "cli/text.h"
-#include "io/atomic_file.h"
 
 namespace pellucid::cli {
 namespace {
@@ -39,10 +39,9 @@ int run_analyze(const Args& args) {
   AnalysisOptions options;
   bool json = false;
   CommandLine line(args);
-  line.add_option("KIND", kind, "What to analyse; without it the kinds are listed");
+  line.add_option("KIND", kind, "What to analyse (default: list the kinds)");
   line.add_flag("--quick", options.quick, "Smaller sizes and fewer runs");
-  line.add_option("--sizes", sizes, "Other sizes than the kind's own, as 64,128,256")
-      ->type_name("SIZES");
+  line.add_option("--sizes", sizes, "Use these sizes, for example 64,128,256")->type_name("SIZES");
   line.add_option("--machine", machine, "Rates, as 100GFLOP/s,50GB/s (default: measured)")
       ->type_name("RATES");
   line.add_option("--out", out, "The folder for KIND.csv, KIND.svg and KIND.png")

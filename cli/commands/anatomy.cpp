@@ -17,11 +17,11 @@ using Json = nlohmann::ordered_json;
 
 struct Part {
   std::string_view name, how;
-  double Anatomy::*value;
+  AnatomyPart Anatomy::*value;
 };
 
 // Those of an expression on the stack machine, or of one in Python.
-std::vector<Part> parts_of(bool python) {
+std::vector<Part> named_parts(bool python) {
   std::vector<Part> parts;
   if (python) {
     parts.push_back({"python", "the expression in Python - the same call by Python's C interface",
@@ -38,7 +38,7 @@ std::vector<Part> parts_of(bool python) {
        &Anatomy::allocation},
       {"tape", "a call with gradients - one without", &Anatomy::tape},
       {"kernel", "timed alone, on memory that is there", &Anatomy::kernel},
-      {"rest", "what is left of the whole: the door's other steps, and noise", &Anatomy::rest}};
+      {"rest", "what is left of the whole: the dispatcher's other steps", &Anatomy::rest}};
   parts.insert(parts.end(), std::begin(common), std::end(common));
   return parts;
 }
@@ -47,8 +47,11 @@ Json to_json(const std::string& expression, const OneOp& op, const std::vector<P
              const std::vector<Anatomy>& rows) {
   Json list = Json::array();
   for (const Anatomy& a : rows) {
-    Json row = {{"elements", a.elements}, {"whole_ns", a.whole}};
-    for (const Part& p : parts) row[std::string(p.name) + "_ns"] = a.*p.value;
+    Json row = {{"elements", a.elements}, {"whole_ns", a.whole.ns}};
+    for (const Part& p : parts) row[std::string(p.name) + "_ns"] = (a.*p.value).ns;
+    Json noise = {{"whole_ns", a.whole.noise}};
+    for (const Part& p : parts) noise[std::string(p.name) + "_ns"] = (a.*p.value).noise;
+    row["noise"] = noise;
     list.push_back(row);
   }
   return {{"expression", expression}, {"op", op.op().info->name}, {"sizes", list}};
@@ -60,9 +63,13 @@ std::string to_text(const std::vector<Part>& parts, const std::vector<Anatomy>& 
   columns.push_back({"kernel %", Align::Right});
   Table table(columns);
   for (const Anatomy& a : rows) {
-    std::vector<std::string> cells = {group_digits(a.elements), fmt::format("{:.0f}", a.whole)};
-    for (const Part& p : parts) cells.push_back(fmt::format("{:.0f}", a.*p.value));
-    cells.push_back(fmt::format("{:.0f}", 100 * a.kernel / a.whole));
+    std::vector<std::string> cells = {group_digits(a.elements), fmt::format("{:.0f}", a.whole.ns)};
+    for (const Part& p : parts) {
+      const AnatomyPart& part = a.*p.value;
+      cells.push_back(part.below_noise() ? fmt::format("< {:.0f}", std::max(1.0, part.noise))
+                                         : fmt::format("{:.0f}", part.ns));
+    }
+    cells.push_back(fmt::format("{:.0f}", 100 * a.kernel.ns / a.whole.ns));
     table.add(cells);
   }
   return table.print();
@@ -72,22 +79,30 @@ std::string conclusion(const std::vector<Anatomy>& rows) {
   const Anatomy& first = rows.front();
   const std::string overhead = fmt::format(
       "With {} element{} {:.0f} of {:.0f} ns are overhead", group_digits(first.elements),
-      first.elements == 1 ? "" : "s", first.whole - first.kernel, first.whole);
+      first.elements == 1 ? "" : "s", first.whole.ns - first.kernel.ns, first.whole.ns);
   for (const Anatomy& a : rows)
-    if (a.kernel > a.whole / 2)
+    if (a.kernel.ns > a.whole.ns / 2)
       return fmt::format("{}; the kernel takes more than half from {} elements on.", overhead,
                          group_digits(a.elements));
   return overhead + "; the kernel never takes more than half.";
 }
 
-// Parts that come to far more than the whole were timed while other programs held the cores.
+// Timings that scatter, or parts that come to more than the call that contains them, tell of other
+// programs on the cores.
 std::string noise_of(const std::vector<Anatomy>& rows) {
-  for (const Anatomy& a : rows)
-    if (a.rest < -0.3 * a.whole)
+  constexpr double kMost = 0.15;
+  for (const Anatomy& a : rows) {
+    if (a.excess > kMost)
       return fmt::format(
-          "the machine is too noisy: with {} elements the parts come to {:.1f} times the whole; "
+          "the machine is too noisy: with {} elements the parts come to {:.2f} times the call "
+          "that contains them, and were made to fit; close other programs and measure again",
+          group_digits(a.elements), 1 + a.excess);
+    if (a.whole.noise > kMost * a.whole.ns)
+      return fmt::format(
+          "the machine is too noisy: with {} elements the blocks of one loop differ by {:.0f} %; "
           "close other programs and measure again",
-          group_digits(a.elements), (a.whole - a.rest) / a.whole);
+          group_digits(a.elements), 100 * a.whole.noise / a.whole.ns);
+  }
   return {};
 }
 
@@ -102,7 +117,7 @@ int run_anatomy(const Args& args) {
       ->type_name("SIZES")
       ->capture_default_str();
   line.add_flag("--quick", quick, "Shorter runs");
-  line.add_flag("--python", python, "Run the expression in Python: what it and its binding take");
+  line.add_flag("--python", python, "Run the expression in Python, to time it and its binding");
   line.add_option("--interpreter", interpreter, "The Python that has the package pellucid")
       ->type_name("PROGRAM")
       ->capture_default_str();
@@ -116,18 +131,22 @@ int run_anatomy(const Args& args) {
     rows = op.measure_in_python(interpreter, elements, seconds);
   else
     for (const int64_t n : elements) rows.push_back(op.measure(n, seconds));
-  const std::vector<Part> parts = parts_of(python);
+  const std::vector<Part> parts = named_parts(python);
   const std::string noise = noise_of(rows);
   if (!noise.empty()) fmt::print(args.err, "warning: {}\n", noise);
   if (json) {
     fmt::print(args.out, "{}", json_text(to_json(expression, op, parts, rows)));
     return 0;
   }
-  fmt::print(args.out, "{}: one call of '{}', an input wants a gradient\n\n{}\n", expression,
+  fmt::print(args.out, "{}: one call of '{}'; one input requires a gradient\n\n{}\n", expression,
              op.op().info->name, to_text(parts, rows));
   Table how({{""}, {""}});
   for (const Part& p : parts) how.add({std::string(p.name), std::string(p.how)});
-  fmt::print(args.out, "{}\n{}{}\n", how.print(), conclusion(rows),
+  fmt::print(args.out,
+             "{}Nanoseconds of the fastest of nine blocks; the parts sum to the whole. < N: below "
+             "the noise of N ns.\n",
+             how.print());
+  fmt::print(args.out, "\n{}{}\n", conclusion(rows),
              noise.empty() ? "" : " (Measured on a busy machine: do not rely on it.)");
   return 0;
 }
@@ -140,7 +159,8 @@ const Command kAnatomy{
     .description =
         "Measures one op in parts: the expression (or Python and its binding), infer, allocation, "
         "the tape, the kernel. Each is timed on its own or as the difference of two timings; what "
-        "they leave of the whole is shown as the rest.",
+        "they leave of the whole is shown as the rest. A part that is smaller than the scatter of "
+        "its timings is shown as that limit.",
     .examples =
         "pellucid anatomy 'x + y'\n"
         "pellucid anatomy 'x + y' --python\n"

@@ -1,4 +1,4 @@
-// The commands of the program `pellucid`, one file each; main.cpp puts them into its table.
+// The commands of the program `pellucid`, one file each; table.cpp lists them.
 #pragma once
 
 #include "cli/app.h"
@@ -7,5 +7,8 @@ namespace pellucid::cli {
 
 extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kProfile, kReport, kDiff,
     kExport, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
+
+/// All of them, in the order of the help.
+const std::vector<const Command*>& command_table();
 
 }  // namespace pellucid::cli

@@ -56,7 +56,7 @@ int run_data(const Args& args) {
   std::string name, to;
   bool json = false;
   CommandLine line(args);
-  line.add_option("NAME", name, "mnist, text or gpt2; without it, all are listed");
+  line.add_option("NAME", name, "mnist, text or gpt2 (default: list them)");
   line.add_option("--to", to, "Where to put the files")->type_name("FOLDER");
   line.add_json(json);
   line.read();
@@ -77,7 +77,7 @@ int run_data(const Args& args) {
   for (const PackageFile& f : package.files)
     table.add(
         {std::string(f.name), group_digits(f.bytes), std::string(f.sha256.substr(0, 16)) + "…"});
-  fmt::print(args.out, "{}every byte is as it should be\n", table.print(2));
+  fmt::print(args.out, "{}all checksums match\n", table.print(2));
   return 0;
 }
 

@@ -30,21 +30,52 @@ double read_share(const std::string& text) {
   return rest.empty() ? value : value / 100;
 }
 
+// Refuses what read_share would, before anything else is looked at.
+CLI::Validator share() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        try {
+          read_share(text);
+        } catch (const UsageError&) {
+          return fmt::format("expected a share such as 5%, found '{}'", text);
+        }
+        return "";
+      },
+      "");
+}
+
 std::string amount(double value, bool bytes) {
   if (bytes) return format_bytes_binary(value);
-  return value > 0 ? format_time(value, "", 4) : "0";
+  return value > 0 ? format_seconds(value, 4) : value < 0 ? "-" + format_seconds(-value, 4) : "0";
 }
 
-std::string change_text(const DiffRow& r) {
+// "+3.2", "+140": nobody reads the decimals of a multiple, nor the digits of a hundredfold.
+constexpr double kMostShown = 99.99;
+std::string percents(double share) {
+  if (share > kMostShown) return "over +9999";
+  return fmt::format("{:+.{}f}", 100 * share, std::fabs(share) < 1 ? 1 : 0);
+}
+
+std::string change_text(const DiffRow& r, bool bytes) {
   if (r.verdict == Verdict::Added || r.verdict == Verdict::Removed)
     return std::string(name_of(r.verdict));
-  return fmt::format("{:+.1f} %", 100 * r.change);
+  if (!std::isfinite(r.change)) return "";
+  const std::string share = percents(r.change);
+  if (bytes && r.first != r.second && std::fabs(r.change) < 0.0005)
+    return fmt::format("{}{} B", r.second > r.first ? "+" : "-",
+                       group_digits(std::llround(std::fabs(r.second - r.first))));
+  return (share == "-0.0" ? "+0.0" : share) + " %";
 }
 
-// Beyond ten times nobody reads the digits.
 std::string interval_text(const DiffRow& r) {
-  return r.high > 9.99 ? fmt::format("{:+.1f} to over +999 %", 100 * r.low)
-                       : fmt::format("{:+.1f} to {:+.1f} %", 100 * r.low, 100 * r.high);
+  return r.low > kMostShown ? percents(r.low) + " %"
+                            : fmt::format("{} to {} %", percents(r.low), percents(r.high));
+}
+
+std::string verdict_text(const DiffRow& r) {
+  if (r.rest) return "";
+  if (r.verdict == Verdict::Same && r.first != r.second) return "same within 0.1 %";
+  return fmt::format("{}{}", name_of(r.verdict), r.regression ? ", a regression" : "");
 }
 
 Color color_of(const DiffRow& r) {
@@ -57,10 +88,11 @@ Color color_of(const DiffRow& r) {
 std::string interval_note(const Diff& d, bool bytes) {
   if (bytes) return fmt::format("intervals: {}\n", d.scatter);
   return fmt::format("intervals: 99 %, from the scatter {}{}\n", d.scatter,
-                     d.between_runs ? ""
-                                    : "; two runs of one program may lie further apart\n"
-                                      "(several runs a side tell: pellucid diff A1 A2 A3 --to B1 "
-                                      "B2 B3)");
+                     d.between_runs
+                         ? ""
+                         : "; two runs of one program may differ by more\n"
+                           "(compare several runs per side: pellucid diff A1 A2 A3 --to B1 "
+                           "B2 B3)");
 }
 
 void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
@@ -78,18 +110,17 @@ void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
     const DiffRow& r = d.rows[i];
     const std::string interval = bytes || !r.has_interval ? "" : interval_text(r);
     const std::string calls =
-        bytes || i == 0 ? ""
+        bytes || i == 0 || r.rest ? ""
         : r.first_calls == r.second_calls
             ? group_digits(r.first_calls)
             : fmt::format("{} -> {}", group_digits(r.first_calls), group_digits(r.second_calls));
-    std::vector<std::string> cells = {
-        text::visible(r.name),
-        amount(r.first, bytes),
-        amount(r.second, bytes),
-        change_text(r),
-        interval,
-        calls,
-        fmt::format("{}{}", name_of(r.verdict), r.regression ? ", a regression" : "")};
+    std::vector<std::string> cells = {text::visible(r.name),
+                                      amount(r.first, bytes),
+                                      amount(r.second, bytes),
+                                      change_text(r, bytes),
+                                      interval,
+                                      calls,
+                                      verdict_text(r)};
     for (std::string& c : cells)
       if (!c.empty()) c = paint(c, color_of(r), color);
     table.add(std::move(cells));
@@ -105,7 +136,7 @@ void print_json(const Args& args, const Diff& d, bool bytes) {
     Json row = {{"name", r.name},
                 {bytes ? "first_bytes" : "first_seconds", r.first},
                 {bytes ? "second_bytes" : "second_seconds", r.second},
-                {"change", r.change},
+                {"change", std::isfinite(r.change) ? Json(r.change) : Json(nullptr)},
                 {"first_calls", r.first_calls},
                 {"second_calls", r.second_calls},
                 {"verdict", name_of(r.verdict)},
@@ -118,6 +149,7 @@ void print_json(const Args& args, const Diff& d, bool bytes) {
                         {"scatter", d.scatter},
                         {"between_runs", d.between_runs},
                         {"regression", d.regression},
+                        {"warnings", d.warnings},
                         {"rows", rows}}));
 }
 
@@ -131,12 +163,10 @@ std::vector<profile::Profile> load_all(const std::vector<std::string>& files) {
 void part_sides(std::vector<std::string>& first, std::vector<std::string>& second) {
   if (!second.empty()) return;
   if (first.size() < 2)
-    throw UsageError(
-        "two recordings are needed: the one to compare with, and the one that is "
-        "judged");
+    throw UsageError("two profiles are needed: the baseline, and the one to compare with it");
   if (first.size() > 2)
     throw UsageError(fmt::format(
-        "{} recordings were given; write --to before the first of those that are judged, as in "
+        "{} profiles were given; write --to between the runs of the baseline and the others, as in "
         "`pellucid diff before-1 before-2 before-3 --to after-1 after-2 after-3`",
         first.size()));
   second = {first.back()};
@@ -151,20 +181,23 @@ int run_diff(const Args& args) {
   bool json = false;
   CommandLine line(args);
   line.add_option("FILE", first,
-                  "The recording to compare with and the one that is judged, or several runs of "
-                  "the first")
+                  "The baseline profile and the profile to compare with it, or several runs of the "
+                  "baseline")
       ->required();
-  line.add_option("--to", second, "Several runs that are judged")
+  line.add_option("--to", second, "The runs to compare with the baseline")
       ->type_name("FILE")
       ->expected(1, -1);
   line.add_option("--by", o.by, "op, line, module or memory")
       ->type_name("GROUP")
+      ->check(one_of({"op", "line", "module", "memory"}))
       ->capture_default_str();
-  line.add_option("--threshold", threshold, "How much worse is a regression")
+  line.add_option("--threshold", threshold, "How much slower counts as a regression")
       ->type_name("SHARE")
+      ->check(share())
       ->capture_default_str();
-  line.add_option("--limit", limit, "How many rows; 0 for all")
+  line.add_option("--limit", limit, "Print at most N rows; 0 for all")
       ->type_name("N")
+      ->check(at_least(0))
       ->capture_default_str();
   line.add_json(json);
   line.read();
@@ -175,7 +208,9 @@ int run_diff(const Args& args) {
   try {
     d = profile::diff(before, after, o);
   } catch (const ValueError& e) { throw UsageError(e.what()); }
-  const bool bytes = o.by == "memory";
+  const bool bytes = std::string_view("memory").starts_with(o.by);
+  for (const std::string& warning : d.warnings)
+    fmt::print(args.err, "warning: {}\n", text::visible(warning));
   if (json)
     print_json(args, d, bytes);
   else
@@ -187,15 +222,17 @@ int run_diff(const Args& args) {
 
 const Command kDiff{
     .name = "diff",
-    .summary = "Compare recordings of one program",
+    .summary = "Compare profiles of one program",
     .description =
-        "Compares the second recording with the first: medians of their steps (of their calls "
-        "where nothing repeats) with 99 % intervals that hold whatever the distribution. These "
-        "know the scatter inside the two runs alone. Several runs a side, parted by --to, give "
-        "intervals from the scatter between the runs (Welch's test on logarithms). Rows whose "
-        "interval contains no change are noise and shown dim. A row that is surely slower, by "
-        "more than the threshold, and adds at least 1 % to the whole is a regression: the exit "
-        "code is then 1.",
+        "Compares the second profile with the first: medians of their steps (of their calls if "
+        "nothing repeats) with 99 % intervals that hold for any distribution. With one run per "
+        "side, the intervals contain only the scatter inside each run. With several runs per side, "
+        "separated by --to, they come from the scatter between runs (Welch's test on logarithms). "
+        "Rows whose "
+        "interval contains no change are noise and shown dim. The row (rest) is the remainder of "
+        "the total: code between the ops, and what medians do not add up to. A row is a regression "
+        "if it is certainly slower, by more than the threshold, and adds at least 1 % to the "
+        "whole; the exit code is then 1.",
     .examples =
         "pellucid diff before.pellucid after.pellucid\n"
         "pellucid diff before-*.pellucid --to after-*.pellucid\n"

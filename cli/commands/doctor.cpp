@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/machine_facts.h"
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "cli/values.h"
 #include "pellucid/machine.h"
@@ -52,6 +53,7 @@ std::string as_text(const std::vector<FactGroup>& groups, const MachineCeilings&
   out +=
       "  plain loops; a copy counts what it reads and writes; tensor: a copy of 4096 x 1024 "
       "floats\n";
+  out += fmt::format("  reports compare with: {}\n", rates_of(c).text(true));
   if (!c.file.empty()) out += fmt::format("  kept in {}\n", c.file);
   return out;
 }
@@ -64,7 +66,8 @@ Json as_json(const std::vector<FactGroup>& groups, const MachineCeilings& c) {
   Json j;
   for (const FactGroup& group : groups) {
     Json facts;
-    for (const Fact& f : group.facts) facts[f.key] = f.number ? Json(*f.number) : Json(f.value);
+    for (const Fact& f : group.facts)
+      facts[f.key] = f.number ? count_json(*f.number) : Json(f.value);
     j[group.key] = facts;
   }
   Json levels = Json::array();
@@ -85,27 +88,35 @@ Json as_json(const std::vector<FactGroup>& groups, const MachineCeilings& c) {
 }
 
 int run_doctor(const Args& args) {
-  bool json = false, fresh = false;
+  bool json = false, fresh = false, replace = false;
   CommandLine line(args);
-  line.add_flag("--fresh", fresh, "Measure again, although results are kept from before");
+  line.add_flag("--fresh", fresh, "Measure again and keep the better value of each figure");
+  line.add_flag("--replace", replace, "Measure again and replace all kept figures");
   line.add_json(json);
   line.read();
+  if (fresh && replace)
+    throw UsageError(
+        "--fresh keeps the better figures and --replace replaces them all: choose one");
 
   const std::vector<FactGroup> groups = machine_facts(args.app->version);
   // On a terminal the line is written over; elsewhere each step is a line.
-  const bool terminal = isatty(fileno(args.err)) == 1;
-  const MachineCeilings c = machine_ceilings(fresh, [&](std::string_view step, double done) {
-    if (terminal)
-      fmt::print(args.err, "\r\x1b[Kmeasuring {} ({:.0f} %){}", step, 100 * done,
-                 done < 1 ? "" : "\r\x1b[K");
+  const bool terminal = isatty(fileno(target_of(args.err))) == 1;
+  const Remeasure when = replace ? Remeasure::Replace
+                         : fresh ? Remeasure::Again
+                                 : Remeasure::IfMissing;
+  const MachineCeilings c = machine_ceilings(when, [&](std::string_view step, double done) {
+    if (terminal) control(args.err, "\r\x1b[K");
+    if (terminal && done < 1)
+      fmt::print(args.err, "measuring {} ({:.0f} %)", step, 100 * done);
     else if (done < 1)
       fmt::print(args.err, "measuring {} ({:.0f} %)\n", step, 100 * done);
     std::fflush(args.err);
   });
   if (c.busy)
-    fmt::print(args.err,
-               "pellucid doctor: other programs kept the cores busy during the measurement, so the "
-               "figures of all threads are too low; repeat it with --fresh\n");
+    fmt::print(
+        args.err,
+        "warning: other programs were using the cores during the measurement, so the figures "
+        "are too low; close them and repeat it with --fresh\n");
   fmt::print(args.out, "{}", json ? json_text(as_json(groups, c)) : as_text(groups, c));
   return 0;
 }
@@ -119,8 +130,11 @@ const Command kDoctor{
         "Prints the CPU, its caches, the ISA level that the kernels use, threads, memory, the "
         "versions of the libraries and whether hardware counters are available. Measures the peak "
         "of float32 multiply-adds and the bandwidth of each level of memory; the results are kept "
-        "in a file for this CPU, ISA level, number of threads and version.",
-    .examples = "pellucid doctor\npellucid doctor --fresh\npellucid doctor --json",
+        "in a file for this CPU, ISA level, number of threads and version. Other programs only "
+        "make a loop slower, so a new measurement replaces a figure only where it is better.",
+    .examples =
+        "pellucid doctor\npellucid doctor --fresh\npellucid doctor --replace\npellucid doctor "
+        "--json",
     .run = run_doctor};
 
 }  // namespace pellucid::cli

@@ -37,7 +37,7 @@ struct Estimate {
   std::vector<LayerCost> modules;  // where they were asked for
 };
 
-constexpr size_t kForward = 1, kBackward = 2;  // places of the phases
+constexpr size_t kForward = 1, kBackward = 2, kStep = 3;  // places of the phases
 
 // What count_step leaves for the machine's rates to be applied to.
 struct CountedStep {
@@ -65,7 +65,7 @@ std::vector<int64_t> input_sizes(const EstimateFlags& o, const MadeModel& model)
       o.input.empty() ? model.sample : read_sizes(o.input, "--input");
   if (sample.empty())
     throw UsageError(
-        "the model does not tell the sizes of its input; give those of one sample, as --input "
+        "the model does not define the sizes of its input; give those of one sample, as --input "
         "3,224,224");
   sizes.insert(sizes.end(), sample.begin(), sample.end());
   return sizes;
@@ -110,7 +110,7 @@ Estimate estimate(const EstimateFlags& o) {
     out.phases[c.phase].least.add(c, out.machine);
   }
   if (o.modules >= 0)
-    out.modules = layer_costs(*step.module, step.calls, kForward, kBackward, out.machine);
+    out.modules = layer_costs(*step.module, step.calls, kForward, kBackward, out.machine, kStep);
   return out;
 }
 
@@ -118,7 +118,7 @@ std::string input_text(const Estimate& e) { return fmt::format("{}", fmt::join(e
 
 // Beyond a thousand seconds in minutes, hours or days.
 std::string time_text(double seconds) {
-  if (seconds < 1000) return seconds == 0 ? "" : format_time(seconds);
+  if (seconds < 1000) return seconds == 0 ? "" : format_seconds(seconds);
   const double minutes = seconds / 60;
   if (minutes < 120) return fmt::format("{:.1f} min", minutes);
   return minutes < 48 * 60 ? fmt::format("{:.1f} hours", minutes / 60)
@@ -207,33 +207,39 @@ void print_modules(std::FILE* out, const Estimate& e, int64_t depth) {
                {"least time", Align::Right},
                {"share", Align::Right},
                {"bound by"}});
-  for (const LayerCost& l : e.modules) {
-    if (static_cast<int64_t>(l.depth) > depth) continue;
-    table.add({std::string(2 * l.depth, ' ') +
-                   (l.path.empty() ? "(model)" : l.path.substr(l.path.rfind('.') + 1)),
-               l.type, group_digits(l.parameters), format_count(l.cost.flops.contraction, "FLOP"),
+  const LayerCost sum = sum_layers(e.modules);
+  const auto row = [&](const std::string& label, const LayerCost& l) {
+    table.add({label, l.type,
+               l.part == LayerPart::Module || l.parameters > 0 ? group_digits(l.parameters) : "",
+               format_count(l.cost.flops.contraction, "FLOP"),
                format_count(l.backward.flops.contraction, "FLOP"),
                format_count(l.cost.flops.other + l.backward.flops.other, "FLOP"),
                format_bytes(l.cost.bytes + l.backward.bytes), time_text(l.least.seconds),
-               fmt::format("{:.1f} %", 100 * l.least.seconds / e.modules[0].least.seconds),
+               sum.least.seconds > 0
+                   ? fmt::format("{:.1f} %", 100 * l.least.seconds / sum.least.seconds)
+                   : "",
                l.least.seconds > 0 ? std::string(l.least.bottleneck()) : ""});
-  }
+  };
+  for (const LayerCost& l : e.modules)
+    if (static_cast<int64_t>(l.depth) <= depth) row(std::string(2 * l.depth, ' ') + l.label(), l);
+  row("sum", sum);
   fmt::print(out,
-             "\n{}Backward work counts for the module whose forward caused it; what runs outside "
-             "every module, as the loss,\nis in the first row alone. The optimiser's step is not "
-             "in this table.\n",
+             "\n{}Backward work counts for the module whose forward caused it. (own ops): what a "
+             "module runs itself, outside\nthe modules below it; (outside modules): what runs in "
+             "no module, such as the loss. The sum is the whole step.\n",
              table.print());
 }
 
 Json modules_json(const Estimate& e) {
   const auto cost = [](const CostSum& c) {
-    return Json{{"contraction_flops", c.flops.contraction},
-                {"other_flops", c.flops.other},
-                {"bytes_moved", c.bytes}};
+    return Json{{"contraction_flops", count_json(c.flops.contraction)},
+                {"other_flops", count_json(c.flops.other)},
+                {"bytes_moved", count_json(c.bytes)}};
   };
   Json rows = Json::array();
   for (const LayerCost& l : e.modules)
-    rows.push_back({{"path", l.path},
+    rows.push_back({{"part", part_name(l.part)},
+                    {"path", l.path},
                     {"type", l.type},
                     {"parameters", l.parameters},
                     {"forward", cost(l.cost)},
@@ -255,21 +261,16 @@ Json to_json(const Estimate& e, const EstimateFlags& o) {
                       {"end_bytes", p.memory.end.total},
                       {"end_bytes_by_category", memory},
                       {"calls", p.cost.calls},
-                      {"contraction_flops", p.cost.flops.contraction},
-                      {"other_flops", p.cost.flops.other},
-                      {"total_flops", p.cost.flops.total},
-                      {"bytes_moved", p.cost.bytes},
+                      {"contraction_flops", count_json(p.cost.flops.contraction)},
+                      {"other_flops", count_json(p.cost.flops.other)},
+                      {"total_flops", count_json(p.cost.flops.total)},
+                      {"bytes_moved", count_json(p.cost.bytes)},
                       {"least_seconds", p.least.seconds},
                       {"bound_by", p.least.bottleneck()}});
   }
-  Json out = {{"model", e.name},
-              {"parameters", e.parameters},
-              {"dtype", o.dtype},
-              {"input", e.input},
-              {"optimizer", o.optimizer},
-              {"machine",
-               {{"flops_per_second", e.machine.flops_per_second},
-                {"bytes_per_second", e.machine.bytes_per_second}}},
+  Json out = {{"model", e.name},          {"parameters", e.parameters},
+              {"dtype", o.dtype},         {"input", e.input},
+              {"optimizer", o.optimizer}, {"machine", machine_json(e.machine)},
               {"phases", phases}};
   if (!e.modules.empty()) out["modules"] = modules_json(e);
   return out;
@@ -280,34 +281,36 @@ int run_estimate(const Args& args) {
   CommandLine line(args);
   line.add_option("MODEL", o.model, "A model's name, or a spec such as 'Sequential(Linear(8,4))'")
       ->required();
-  line.add_option("--batch", o.batch, "Samples in a batch")->type_name("N")->capture_default_str();
-  line.add_option("--input", o.input, "Sizes of one sample, where the model does not tell them")
+  line.add_option("--batch", o.batch, "Samples in a batch")
+      ->type_name("N")
+      ->check(at_least(1))
+      ->capture_default_str();
+  line.add_option("--input", o.input, "Sizes of one sample, if the model does not define them")
       ->type_name("SIZES");
-  line.add_option("--sequence", o.sequence, "Tokens in a sample (default: as many as it can read)")
-      ->type_name("T");
+  line.add_option("--sequence", o.sequence, "Tokens in a sample (default: the model's maximum)")
+      ->type_name("T")
+      ->check(at_least(1));
   line.add_option("--optimizer", o.optimizer,
                   fmt::format("{}", fmt::join(train::optimizer_names(), ", ")))
       ->type_name("NAME")
+      ->check(one_of(train::optimizer_names()))
       ->capture_default_str();
   line.add_option("--machine", o.machine,
                   "Rates, as 100GFLOP/s,50GB/s (default: this machine's, measured)")
       ->type_name("RATES");
   line.add_option("--dtype", o.dtype, "float32, float64, float16 or bfloat16")
       ->type_name("NAME")
+      ->check(one_of({"float32", "float64", "float16", "bfloat16"}))
       ->capture_default_str();
   line.add_option("--modules", o.modules,
-                  "Forward and backward by module too, this many levels of them (0: the model)")
-      ->type_name("DEPTH");
+                  "Also list forward and backward by module, this many levels deep (0: the model)")
+      ->type_name("DEPTH")
+      ->check(at_least(0));
   line.add_json(o.json);
   line.read();
-  if (o.batch < 1) throw UsageError("--batch: expected a positive number");
-  if (o.sequence < 0) throw UsageError("--sequence: expected a positive number");
-  const auto& optimizers = train::optimizer_names();
-  if (std::find(optimizers.begin(), optimizers.end(), o.optimizer) == optimizers.end())
-    throw UsageError(fmt::format("--optimizer: '{}' is none of {}{}", o.optimizer,
-                                 fmt::join(optimizers, ", "),
-                                 did_you_mean(o.optimizer, optimizers)));
   const Estimate e = estimate(o);
+  if (const std::string why = e.machine.warning(); !why.empty())
+    fmt::print(args.err, "warning: {}\n", why);
   if (o.json) {
     fmt::print(args.out, "{}", json_text(to_json(e, o)));
     return 0;
@@ -316,17 +319,15 @@ int run_estimate(const Args& args) {
              group_digits(e.parameters),
              format_megabytes(bytes_at_end(e.phases[0], {MemoryCategory::Parameter})), o.dtype,
              input_text(e), o.optimizer);
-  fmt::print(args.out, "machine: {}, {}\n\n", format_count(e.machine.flops_per_second, "FLOP/s"),
-             format_count(e.machine.bytes_per_second, "B/s"));
+  fmt::print(args.out, "machine: {}\n\n", e.machine.text());
   print_phases(args.out, e);
   fmt::print(args.out, "\n");
   print_memory(args.out, e);
   if (o.modules >= 0) print_modules(args.out, e, o.modules);
-  fmt::print(
-      args.out,
-      "\nNothing was allocated or run. Contractions are counted as torch.utils.flop_counter "
-      "does, without bias;\nthe least time takes each op's full cost, one op after another; peaks "
-      "contain what kernels take for themselves.\n");
+  fmt::print(args.out,
+             "\nNothing was allocated or run. Contractions are counted as torch.utils.flop_counter "
+             "does, without bias;\nthe least time takes each op's full cost, one op after another; "
+             "peaks include the kernels' scratch memory.\n");
   return 0;
 }
 
@@ -336,11 +337,10 @@ const Command kEstimate{
     .name = "estimate",
     .summary = "Size a model without allocating it: memory, FLOPs, least time",
     .description =
-        "Builds the model and runs a training step (forward, backward, optimiser) of which every "
-        "op "
-        "checks its arguments and makes its results, but allocates no memory and computes nothing. "
+        "Builds the model and runs a training step (forward, backward, optimiser). Every op checks "
+        "its arguments and makes its results, but allocates no memory and computes nothing. "
         "Prints parameters, memory at each phase, FLOPs, bytes moved, and the least time on a "
-        "machine of given rates. Any size will do: gpt3-175b takes a moment.",
+        "machine of given rates. Models may have any size; gpt3-175b takes a moment.",
     .examples =
         "pellucid estimate gpt2 --batch 16 --optimizer adamw\n"
         "pellucid estimate gpt3-175b --dtype bfloat16 --machine 300TFLOP/s,2TB/s\n"

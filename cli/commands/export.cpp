@@ -4,9 +4,12 @@
 #include <ostream>
 #include <streambuf>
 
+#include "base/atomic_file.h"
 #include "cli/commands/commands.h"
-#include "io/atomic_file.h"
+#include "cli/output.h"
+#include "cli/terminal.h"
 #include "pellucid/profile_report.h"
+#include "profile/recording_file.h"
 
 namespace pellucid::cli {
 namespace {
@@ -40,28 +43,30 @@ void write(const profile::Profile& p, const std::string& format, FileBuffer buff
   profile::export_profile(p, format, out);
 }
 
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const profile::ReportName& f : profile::export_formats()) names.emplace_back(f.name);
+  return names;
+}
+
 int run_export(const Args& args) {
   std::string file, format, output;
   CommandLine line(args);
-  line.add_option("FILE", file, "A recording that `pellucid profile` made")->required();
+  line.add_option("FILE", file, "A profile that `pellucid profile` wrote")->required();
   line.add_option("--format", format, "chrome, speedscope, pstats, collapsed, csv, json or html")
       ->type_name("FORMAT")
+      ->check(one_of(format_names()))
       ->required();
-  line.add_option("-o,--output", output, "Write to this file; standard output when not given")
+  line.add_option("-o,--output", output, "Write to this file (default: standard output)")
       ->type_name("FILE");
   line.read();
-  std::string known;
-  bool found = false;
-  for (const profile::ReportName& f : profile::export_formats()) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", f.name);
-    found = found || f.name == format;
-  }
-  if (!found)
-    throw UsageError(fmt::format("--format: expected one of {}, found '{}'", known, format));
-
+  check_output("--output", output, {file, file + ".raw"});
+  if (profile::is_profile(output))
+    throw UsageError(
+        fmt::format("--output: '{}' is a profile; name another file, or remove it first", output));
   const profile::Profile p = profile::Profile::load(file);
   if (output.empty()) {
-    write(p, format, FileBuffer(args.out));
+    write(p, format, FileBuffer(target_of(args.out)));  // some formats are no text
     return 0;
   }
   io::AtomicFile target("export", output);
@@ -74,16 +79,16 @@ int run_export(const Args& args) {
 
 const Command kExport{
     .name = "export",
-    .summary = "Write a recording for another program to read",
+    .summary = "Export a profile to another program's format",
     .description =
-        "Writes a recording in a format that other programs open:\n"
+        "Writes a profile in a format that other programs read:\n"
         "chrome: Perfetto (ui.perfetto.dev), chrome://tracing, TensorBoard's torch plugin\n"
         "speedscope: speedscope.app\n"
         "pstats: Python's pstats, SnakeViz, tuna\n"
-        "collapsed: flamegraph.pl, inferno: stacks with nanoseconds\n"
-        "csv: spreadsheets: one line for each event\n"
-        "json: programs: everything that was recorded\n"
-        "html: any browser: one page, which loads nothing else",
+        "collapsed: flamegraph.pl and inferno; stacks with nanoseconds\n"
+        "csv: spreadsheets; one line for each event\n"
+        "json: other programs; everything that was recorded\n"
+        "html: any browser; one page that loads nothing else",
     .examples =
         "pellucid export profile.pellucid --format chrome -o trace.json\n"
         "pellucid export profile.pellucid --format pstats -o run.prof && snakeviz run.prof\n"

@@ -38,33 +38,30 @@ void read_options(const Args& args, GenerateFlags& o) {
       ->type_name("DIR")
       ->required();
   line.add_option("--prompt", o.prompt, "How the text begins")->type_name("TEXT");
-  line.add_option("--tokens", o.tokens, "How many tokens to add at most")
+  line.add_option("--tokens", o.tokens, "Generate at most this many tokens")
       ->type_name("N")
+      ->check(at_least(1))
       ->capture_default_str();
   line.add_option("--temperature", o.temperature,
-                  "Below 1 bolder guesses are rarer; 0 takes the likeliest token each time")
+                  "Below 1, likely tokens become likelier; 0 always takes the likeliest")
       ->type_name("T")
+      ->check(at_least(0))
       ->capture_default_str();
   line.add_option("--top-k", o.top_k, "Draw from the K likeliest tokens only; 0 for all")
       ->type_name("K")
+      ->check(at_least(0))
       ->capture_default_str();
   line.add_option("--top-p", o.top_p,
                   "Draw from the likeliest tokens whose probabilities together reach P")
       ->type_name("P")
+      ->check(in_range(0, 1, true))
       ->capture_default_str();
-  line.add_option("--seed", o.seed, "Of the random choices")->capture_default_str();
-  line.add_flag("--no-cache", o.no_cache, "Compute all positions again for each token");
+  line.add_option("--seed", o.seed, "Seed of the random choices")
+      ->type_name("N")
+      ->capture_default_str();
+  line.add_flag("--no-cache", o.no_cache, "Recompute all positions for each token");
   line.add_json(o.json);
   line.read();
-  const auto check = [](bool right, const std::string& message) {
-    if (!right) throw UsageError(message);
-  };
-  check(o.tokens >= 1, fmt::format("--tokens: expected at least 1, found {}", o.tokens));
-  check(o.temperature >= 0 && std::isfinite(o.temperature),
-        fmt::format("--temperature: expected a number from 0, found {}", o.temperature));
-  check(o.top_k >= 0, fmt::format("--top-k: expected 0 or more, found {}", o.top_k));
-  check(o.top_p > 0 && o.top_p <= 1,
-        fmt::format("--top-p: expected a number above 0 and at most 1, found {}", o.top_p));
 }
 
 Tensor as_tokens(const std::vector<int64_t>& ids, size_t first, size_t last) {
@@ -154,13 +151,13 @@ std::string report(const TextModel& m, const GenerateFlags& o, const Generated& 
                    const std::optional<CacheGain>& gain) {
   std::string text = fmt::format("{}\n", m.description);
   text += fmt::format("{} prompt token{} read in {}; {} token{} at {:.0f} tokens/s {} the cache\n",
-                      g.prompt, g.prompt == 1 ? "" : "s", format_time(g.first), g.added(),
+                      g.prompt, g.prompt == 1 ? "" : "s", format_seconds(g.first), g.added(),
                       g.added() == 1 ? "" : "s", g.tokens_per_second(),
                       o.no_cache ? "without" : "with");
   if (gain)
     text += fmt::format("a token at position {}: {} with the cache, {} without: {:.1f}x\n",
-                        gain->position, format_time(gain->with_cache), format_time(gain->without),
-                        gain->without / gain->with_cache);
+                        gain->position, format_seconds(gain->with_cache),
+                        format_seconds(gain->without), gain->without / gain->with_cache);
   if (g.ids.size() > static_cast<size_t>(m.model->max_positions()))
     text += fmt::format("after {} positions the oldest tokens were left out, without the cache\n",
                         m.model->max_positions());

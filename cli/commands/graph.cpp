@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/evaluation.h"
 #include "cli/text.h"
-#include "cli/trace.h"
 #include "cli/values.h"
+#include "pictures/references.h"
 
 namespace pellucid::cli {
 namespace {
@@ -24,9 +25,9 @@ struct GraphFlags {
 
 // ---- the picture
 
-std::vector<std::pair<std::string, Tensor>> named_leaves(const Trace& trace) {
+std::vector<std::pair<std::string, Tensor>> named_leaves(const Evaluation& evaluation) {
   std::vector<std::pair<std::string, Tensor>> out;
-  for (const NamedStep& s : trace.leaves())
+  for (const NamedStep& s : evaluation.leaves())
     if (const Tensor* t = s.value.tensor()) out.emplace_back(s.name, *t);
   return out;
 }
@@ -41,14 +42,14 @@ std::string picture_value(const Tensor& t) {
 }
 
 // At each node the value it computed, at each leaf its value and its gradient.
-DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
+DotOptions dot_options(const Evaluation& evaluation, const std::vector<GraphNode>& nodes,
                        const std::vector<NamedGradient>& gradients, const GraphFlags& options) {
   std::map<std::string, std::string> texts;  // by name; a later step of a name replaces an earlier
   DotOptions dot;
   dot.rankdir = options.rankdir;
   dot.show_saved = options.saved;
   dot.show_shapes = false;
-  for (const auto* list : {&trace.leaves(), &trace.steps()})
+  for (const auto* list : {&evaluation.leaves(), &evaluation.steps()})
     for (const NamedStep& s : *list)
       if (const Tensor* t = s.shown.tensor()) {
         texts[s.name] = (s.formula.empty() ? "" : s.name + " = ") + picture_value(*t);
@@ -57,39 +58,46 @@ DotOptions dot_options(const Trace& trace, const std::vector<GraphNode>& nodes,
   for (const NamedGradient& g : gradients)
     if (g.leaf && g.value.defined()) texts[g.name] += "\ngradient " + picture_value(g.value);
   for (const GraphNode& n : nodes)
-    if (const auto text = texts.find(trace.name_of(*n.node)); text != texts.end())
+    if (const auto text = texts.find(evaluation.name_of(*n.node)); text != texts.end())
       dot.values.emplace_back(n.node.get(), text->second);
   return dot;
 }
 
-void draw(const Trace& trace, const std::vector<NamedGradient>& gradients, const GraphFlags& options) {
-  for (const Tensor& root : trace.roots())
-    if (root.name().empty()) root.set_name(trace.result_name());
-  const Tensors roots = trace.roots().empty() ? Tensors{Tensor()} : trace.roots();
-  const auto leaves = named_leaves(trace);
+// Draws the picture; returns what to say about it.
+std::string draw(const Evaluation& evaluation, const std::vector<NamedGradient>& gradients,
+                 const GraphFlags& options) {
+  for (const Tensor& root : evaluation.roots())
+    if (root.name().empty()) root.set_name(evaluation.result_name());
+  const Tensors roots = evaluation.roots().empty() ? Tensors{Tensor()} : evaluation.roots();
+  const auto leaves = named_leaves(evaluation);
   const std::vector<GraphNode> nodes = graph_nodes(roots, leaves);
-  make_dot(roots, leaves, dot_options(trace, nodes, gradients, options)).save(options.file);
+  const Dot dot = make_dot(roots, leaves, dot_options(evaluation, nodes, gradients, options));
+  dot.save(options.file);
+  const bool drawn = !options.file.ends_with(".dot") && !options.file.ends_with(".gv");
+  return drawn ? graph::note_of(dot.source()) : "";
 }
 
 // ---- text and JSON
 
-std::string as_text(const Trace& trace, const std::vector<NamedGradient>& gradients) {
+std::string as_text(const Evaluation& evaluation, const std::vector<NamedGradient>& gradients) {
   std::string out;
-  for (const NamedStep& s : trace.leaves()) out += with_value(s.name + " = ", s.shown) + "\n";
-  for (const NamedStep& s : trace.steps())
+  for (const NamedStep& s : evaluation.leaves()) out += with_value(s.name + " = ", s.shown) + "\n";
+  for (const NamedStep& s : evaluation.steps())
     out += with_value(fmt::format("{} = {} = ", s.name, s.formula), s.shown) + "\n";
-  if (trace.steps().empty() && trace.leaves().empty()) out += with_value("", trace.result()) + "\n";
+  if (evaluation.steps().empty() && evaluation.leaves().empty())
+    out += with_value("", evaluation.result()) + "\n";
   if (gradients.empty()) return out;
   out += "\n";
-  if (trace.objective_name() != trace.result_name())
+  if (evaluation.objective_name() != evaluation.result_name())
     out += fmt::format("{} has more than one element; these are the gradients of its sum:\n",
-                       trace.result_name());
+                       evaluation.result_name());
   for (const NamedGradient& g : gradients) {
-    const std::string name = trace.derivative_name(g.name);
+    const std::string name = evaluation.derivative_name(g.name);
     if (g.value.defined())
       out += with_value(name + " = ", g.value) + "\n";
     else
-      out += fmt::format("{} = 0 ({} does not depend on {})\n", name, trace.result_name(), g.name);
+      out += fmt::format("{} = 0 ({} does not depend on {})\n", name, evaluation.result_name(),
+                         g.name);
   }
   return out;
 }
@@ -101,10 +109,10 @@ Json step_json(const NamedStep& s) {
   return j;
 }
 
-Json node_json(const GraphNode& g, const Trace& trace) {
+Json node_json(const GraphNode& g, const Evaluation& evaluation) {
   Json j = {{"id", g.id}, {"name", g.name}};
   j["op"] = g.op.empty() ? Json(nullptr) : Json(g.op);
-  const std::string name = g.label.empty() ? trace.name_of(*g.node) : g.label;
+  const std::string name = g.label.empty() ? evaluation.name_of(*g.node) : g.label;
   j["variable"] = name.empty() ? Json(nullptr) : Json(name);
   j["leaf"] = g.node->is_accumulate();
   j["outputs"] = Json::array();
@@ -118,21 +126,21 @@ Json node_json(const GraphNode& g, const Trace& trace) {
   return j;
 }
 
-Json as_json(const Trace& trace, const std::vector<NamedGradient>& gradients,
+Json as_json(const Evaluation& evaluation, const std::vector<NamedGradient>& gradients,
              const GraphFlags& options) {
-  Json j = {{"expression", options.expression}, {"result", trace.result_name()}};
+  Json j = {{"expression", options.expression}, {"result", evaluation.result_name()}};
   j["leaves"] = j["values"] = j["gradients"] = j["nodes"] = j["edges"] = Json::array();
-  for (const NamedStep& s : trace.leaves()) j["leaves"].push_back(step_json(s));
-  for (const NamedStep& s : trace.steps()) j["values"].push_back(step_json(s));
+  for (const NamedStep& s : evaluation.leaves()) j["leaves"].push_back(step_json(s));
+  for (const NamedStep& s : evaluation.steps()) j["values"].push_back(step_json(s));
   for (const NamedGradient& g : gradients)
-    j["gradients"].push_back({{"of", trace.objective_name()},
+    j["gradients"].push_back({{"of", evaluation.objective_name()},
                               {"by", g.name},
                               {"leaf", g.leaf},
                               {"value", g.value.defined() ? value_json(g.value) : Json(0)}});
-  if (!trace.roots().empty()) {
-    const std::vector<GraphNode> nodes = graph_nodes(trace.roots(), named_leaves(trace));
+  if (!evaluation.roots().empty()) {
+    const std::vector<GraphNode> nodes = graph_nodes(evaluation.roots(), named_leaves(evaluation));
     for (const GraphNode& n : nodes) {
-      j["nodes"].push_back(node_json(n, trace));
+      j["nodes"].push_back(node_json(n, evaluation));
       for (const size_t next : n.next)  // data flows from a node to the one that uses its result
         j["edges"].push_back({{"from", nodes[next].id}, {"to", n.id}});
     }
@@ -152,26 +160,29 @@ int run_graph(const Args& args) {
       ->type_name("FILE");
   line.add_option("--rankdir", options.rankdir, "LR: left to right, TB: top to bottom")
       ->type_name("DIR")
-      ->check(CLI::IsMember({"LR", "TB"}))
+      ->check(one_of({"LR", "TB"}))
       ->capture_default_str();
   line.add_flag("--saved", options.saved, "Draw what each node keeps for backward, with its bytes");
   line.add_json(options.json);
   line.read();
 
-  Trace trace(options.expression, options.bindings);
-  for (const std::string& name : trace.unused())
+  Evaluation evaluation(options.expression, options.bindings);
+  for (const std::string& name : evaluation.unused())
     fmt::print(args.err, "pellucid graph: the expression does not use '{}'\n", name);
-  trace.run();
-  const std::vector<NamedGradient> gradients = trace.gradients();
-  const std::string out =
-      options.json ? json_text(as_json(trace, gradients, options)) : as_text(trace, gradients);
+  evaluation.run();
+  const std::vector<NamedGradient> gradients = evaluation.gradients();
+  const std::string out = options.json ? json_text(as_json(evaluation, gradients, options))
+                                       : as_text(evaluation, gradients);
   fmt::print(args.out, "{}", out);
-  if (!trace.objective().defined() && trace.has_variables())
-    fmt::print(args.err, "pellucid graph: {} has no gradient: it depends on no variable smoothly\n",
-               trace.result_name());
+  if (!evaluation.objective().defined() && evaluation.has_variables())
+    fmt::print(
+        args.err,
+        "pellucid graph: {} has no gradient: it is not a differentiable function of any variable\n",
+        evaluation.result_name());
   if (!options.file.empty()) {
-    draw(trace, gradients, options);
+    const std::string note = draw(evaluation, gradients, options);
     fmt::print(args.err, "wrote {}\n", options.file);
+    if (!note.empty()) fmt::print(args.err, "note: {}\n", note);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// pellucid ops: the catalogue of operators, all of it from their records.
+// pellucid ops: the catalogue of operators, all of it from the op definitions.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -127,13 +127,15 @@ std::optional<Cost> cost_of(const Sample& s) {
 
 // ---- one op
 
-std::string record_text(const OpDef& op) {
+std::string definition_text(const OpDef& op) {
   const OpInfo& info = *op.info;
   const Samples samples = samples_of(op);
   std::string out = fmt::format("{}\n  {}\n\n", op.schema, op.doc);
   Table facts({{""}, {""}});
   facts.add(
       {"kind", kind_name(op.kind) + (info.is_view ? ", shares the storage of its input" : "")});
+  if (!info.aliases.empty())
+    facts.add({"also named", fmt::format("{}", fmt::join(info.aliases, ", "))});
   facts.add({"in place", info.has_in_place ? info.name + "_" : "no"});
   facts.add({"gradient", gradient_text(op)});
   if (op.compose != nullptr) {
@@ -160,9 +162,10 @@ std::string record_text(const OpDef& op) {
   return out;
 }
 
-Json record_json(const OpDef& op, bool samples_too) {
+Json definition_json(const OpDef& op, bool samples_too) {
   const OpInfo& info = *op.info;
   Json j = {{"name", info.name},
+            {"aliases", info.aliases},
             {"overload", info.overload},
             {"kind", kind_name(op.kind)},
             {"schema", op.schema},
@@ -181,8 +184,8 @@ Json record_json(const OpDef& op, bool samples_too) {
   for (const Sample& s : samples.valid) {
     Json sample = {{"call", call_text(s)}};
     if (const auto cost = cost_of(s)) {
-      sample["flops"] = cost->flops;
-      sample["bytes"] = cost->bytes;
+      sample["flops"] = count_json(cost->flops);
+      sample["bytes"] = count_json(cost->bytes);
     }
     j["samples"].push_back(sample);
   }
@@ -199,17 +202,20 @@ int show(const Args& args, std::string name, bool json) {
   }
   if (ops.empty()) {
     std::vector<std::string> names;
-    for (const OpDef* op : all_ops()) names.push_back(op->info->name);
+    for (const OpDef* op : all_ops()) {
+      names.push_back(op->info->name);
+      names.insert(names.end(), op->info->aliases.begin(), op->info->aliases.end());
+    }
     throw ValueError(fmt::format("there is no op named '{}'{}", name, did_you_mean(name, names)));
   }
   if (json) {
     Json list = Json::array();
-    for (const OpDef* op : ops) list.push_back(record_json(*op, true));
+    for (const OpDef* op : ops) list.push_back(definition_json(*op, true));
     fmt::print(args.out, "{}", json_text(list));
     return 0;
   }
   std::string out;
-  for (const OpDef* op : ops) out += (out.empty() ? "" : "\n") + record_text(*op);
+  for (const OpDef* op : ops) out += (out.empty() ? "" : "\n") + definition_text(*op);
   fmt::print(args.out, "{}", out);
   return 0;
 }
@@ -237,11 +243,13 @@ std::string markdown_text(std::string_view text) {
   return out;
 }
 
-std::string markdown_record(const OpDef& op) {
+std::string definition_markdown(const OpDef& op) {
   const Samples samples = samples_of(op);
   std::string out = fmt::format("    {}\n\n{}\n", op.schema, markdown_text(op.doc));
   std::vector<std::string> facts;
   if (op.info->is_view) facts.push_back("shares the storage of its input");
+  if (!op.info->aliases.empty())
+    facts.push_back(fmt::format("also named `{}`", fmt::join(op.info->aliases, "`, `")));
   if (op.info->has_in_place) facts.push_back(fmt::format("in place: `{}_`", op.info->name));
   if (gradient_text(op) == "no") facts.push_back("no gradient");
   if (op.compose != nullptr) facts.push_back("written with other ops");
@@ -257,7 +265,7 @@ int write_reference(const Args& args, const std::vector<const OpDef*>& ops) {
   std::map<std::string, std::map<std::string, std::string>> kinds;
   for (const OpDef* op : ops) {
     std::string& entry = kinds[kind_name(op->kind)][op->info->name];
-    entry += (entry.empty() ? "" : "\n") + markdown_record(*op);
+    entry += (entry.empty() ? "" : "\n") + definition_markdown(*op);
   }
   fmt::print(args.out, "# Operators\n\n");
   for (const auto& [kind, names] : kinds)
@@ -273,7 +281,7 @@ int write_reference(const Args& args, const std::vector<const OpDef*>& ops) {
 int list(const Args& args, const std::vector<const OpDef*>& ops, bool json) {
   if (json) {
     Json j = Json::array();
-    for (const OpDef* op : ops) j.push_back(record_json(*op, false));
+    for (const OpDef* op : ops) j.push_back(definition_json(*op, false));
     fmt::print(args.out, "{}", json_text(j));
     return 0;
   }
@@ -288,7 +296,7 @@ int list(const Args& args, const std::vector<const OpDef*>& ops, bool json) {
     table.add({op->info->name, kind_name(op->kind), doc});
   }
   fmt::print(args.out, "{}", table.print());
-  fmt::print(args.err, "{} records; pellucid ops NAME tells more\n", ops.size());
+  fmt::print(args.err, "{} op definitions; for one of them: pellucid ops NAME\n", ops.size());
   return 0;
 }
 
@@ -298,19 +306,12 @@ int run_ops(const Args& args) {
   CommandLine line(args);
   line.add_option("NAME", name, "The op to explain");
   line.add_option("--kind", kind, "Only ops of this kind: pointwise, reduction, …")
-      ->type_name("KIND");
+      ->type_name("KIND")
+      ->check(one_of({kOpKindNames.begin(), kOpKindNames.end()}));
   line.add_flag("--all", all, "Also ops whose names begin with an underscore");
   line.add_flag("--markdown", markdown, "Write the reference page of all ops, in Markdown");
   line.add_json(json);
   line.read();
-  if (!kind.empty() &&
-      std::find(kOpKindNames.begin(), kOpKindNames.end(), kind) == kOpKindNames.end()) {
-    const std::vector<std::string> kinds(kOpKindNames.begin(), kOpKindNames.end());
-    std::string known;
-    for (const std::string& k : kinds) known += (known.empty() ? "" : ", ") + k;
-    throw UsageError(
-        fmt::format("--kind: '{}' is none of {}{}", kind, known, did_you_mean(kind, kinds)));
-  }
   if (!name.empty() && !kind.empty()) throw UsageError("--kind filters the list; leave out NAME");
   if (markdown && (!name.empty() || json))
     throw UsageError("--markdown writes one page of all ops; leave out NAME and --json");
@@ -325,7 +326,8 @@ const Command kOps{
     .name = "ops",
     .summary = "List the operators, or explain one",
     .description =
-        "The catalogue of operators, made from their records: name, kind and what they do. With a "
+        "The catalogue of operators, made from the op definitions: name, kind and what they do. "
+        "With a "
         "NAME: its schema (and those of its overloads), whether it has an in-place form and a "
         "gradient, its cost, calls that work and calls that fail.",
     .examples =

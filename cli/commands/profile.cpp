@@ -15,12 +15,14 @@
 #include "base/escape.h"
 #include "cli/analyze/model_profile.h"
 #include "cli/commands/commands.h"
+#include "cli/output.h"
 #include "cli/text.h"
-#include "pellucid/machine.h"
 #include "pellucid/parallel.h"
 #include "pellucid/profiler.h"
+#include "profile/ceilings.h"
 #include "profile/overhead.h"
-#include "profile/recorder.h"
+#include "profile/recording_file.h"
+#include "recorder/recorder.h"
 
 extern char** environ;
 
@@ -56,13 +58,32 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return list;
 }
 
+// The program's process while it runs: who asks this process to end means the program.
+volatile sig_atomic_t g_program = 0;
+
+void pass_on(int signal) {
+  if (g_program > 0) kill(g_program, signal);
+}
+
+// The program could not be started: as a shell, 127 where there is none, 126 where it is no
+// program.
+class NotStarted : public IoError {
+ public:
+  NotStarted(const std::string& message, int error)
+      : IoError(message), exit_code(error == ENOENT ? 127 : 126) {}
+  int exit_code;
+};
+
 // Runs the program with our terminal; Ctrl-C is for it, and we wait until it is gone.
 int run_program(std::vector<std::string> words, std::vector<std::string> environment) {
   struct sigaction ignore {
-  }, interrupt{}, quit{};
+  }, forward{}, interrupt{}, quit{}, terminate{}, hang_up{};
   ignore.sa_handler = SIG_IGN;
+  forward.sa_handler = pass_on;
   sigaction(SIGINT, &ignore, &interrupt);
   sigaction(SIGQUIT, &ignore, &quit);
+  sigaction(SIGTERM, &forward, &terminate);
+  sigaction(SIGHUP, &forward, &hang_up);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -76,12 +97,19 @@ int run_program(std::vector<std::string> words, std::vector<std::string> environ
                                  pointers(words).data(), pointers(environment).data());
   posix_spawnattr_destroy(&attributes);
   int status = 0;
-  if (error == 0)
+  if (error == 0) {
+    g_program = child;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    g_program = 0;
+  }
   sigaction(SIGINT, &interrupt, nullptr);
   sigaction(SIGQUIT, &quit, nullptr);
-  PELLUCID_CHECK(error == 0, IoError, "profile: '{}' could not be started: {}.", words[0],
-                 std::strerror(error));
+  sigaction(SIGTERM, &terminate, nullptr);
+  sigaction(SIGHUP, &hang_up, nullptr);
+  if (error != 0)
+    throw NotStarted(
+        fmt::format("profile: '{}' could not be started: {}.", words[0], std::strerror(error)),
+        error);
   return status;
 }
 
@@ -94,13 +122,14 @@ bool is_own_command(const Args& args, const std::string& word) {
 void tell(const Args& args, const profile::Profile& p, const ProfileFlags& o) {
   const double seconds = static_cast<double>(p.run.duration) / 1e9;
   if (p.run.signal)
-    fmt::print(args.err,
-               "the program was ended by signal {} ({}); this is what it did until then\n",
-               p.run.signal, strsignal(p.run.signal));
+    fmt::print(
+        args.err,
+        "the program was killed by signal {} ({}); the profile holds everything up to that point\n",
+        p.run.signal, strsignal(p.run.signal));
   else if (!p.run.complete)
     fmt::print(args.err,
-               "the program ended without closing its recording; all that it wrote is "
-               "here\n");
+               "the program ended without closing its recording; the profile holds everything that "
+               "it wrote\n");
   const profile::RecordingCost cost(p);
   fmt::print(args.err, "{} {} in {:.3f} s; recording took about {} each", group_digits(cost.count),
              cost.what, seconds, profile::RecordingCost::text(cost.each));
@@ -108,41 +137,62 @@ void tell(const Args& args, const profile::Profile& p, const ProfileFlags& o) {
     fmt::print(args.err, " and {} for each of {} ops and scopes",
                profile::RecordingCost::text(cost.scope), group_digits(cost.scopes));
   fmt::print(args.err, ", {:.2f} % of the time; {} recorded\n",
-             seconds > 0 ? 100 * cost.total() / 1e9 / seconds : 0,
+             100 * cost.total() / std::max(1.0, profile::Overhead(p).whole()),
              format_bytes(static_cast<double>(p.run.recorded_bytes)));
   if (p.run.dropped)
-    fmt::print(args.err, "{} events found no room (--limit makes more)\n",
+    fmt::print(args.err, "{} events were dropped; raise --limit to keep them\n",
                group_digits(p.run.dropped));
   for (const std::string& note : p.run.notes)
     fmt::print(args.err, "note: {}\n", text::visible(note));
-  fmt::print(args.err, "{}: look at it with `pellucid report {}`\n", o.file, o.file);
+  fmt::print(args.err, "wrote {}; view it with `pellucid report {}`\n", o.file, o.file);
+}
+
+// As a shell says it: the program's own exit code, or 128 and the signal that ended it.
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// How the program ended, where that needs a word.
+std::string ending(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("it ended with exit code {}", WEXITSTATUS(status));
+  return fmt::format("it was killed by signal {} ({}{})", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)), WCOREDUMP(status) ? ", core dumped" : "");
 }
 
 int record(const Args& args, const ProfileFlags& o, std::vector<std::string> program) {
   if (is_own_command(args, program[0]) && access(program[0].c_str(), X_OK) != 0)
     program.insert(program.begin(), profile::own_program());
+  check_output("--output", o.file, program);
+  profile::check_replaceable(o.file);
   const std::string folder = o.file + ".raw";
-  profile::remove_folder(folder);
   // Before the program runs: a profile that cannot be written is no reason to wait for it.
   PELLUCID_CHECK(mkdir(folder.c_str(), 0777) == 0 || errno == EEXIST, IoError,
                  "profile: the folder '{}' for the recording could not be made: {}. Name another "
                  "place with -o.",
                  folder, std::strerror(errno));
+  const io::FileLock lock = profile::recording_lock("profile", o.file);
+  profile::remove_folder(folder);  // what a recording that was killed left behind
+  mkdir(folder.c_str(), 0777);
   int status = 0;
   try {
     status = run_program(program, environment_for(o, folder));
-  } catch (const IoError&) {
+  } catch (const NotStarted& e) {
     profile::remove_folder(folder);
-    throw;
+    fmt::print(args.err, "pellucid profile: error: {}\n", e.what());
+    return e.exit_code;
   }
+  // Whatever fails from here on, a program that failed decides the exit code.
+  const int failed = exit_code_of(status) != 0 ? exit_code_of(status) : 1;
   profile::Profile p;
   try {
     p = profile::collect(folder);
   } catch (const IoError&) {
     profile::remove_folder(folder);
-    detail::raise<IoError>(
-        "profile: '{}' recorded nothing: it does not load libpellucid, or ended before it did.",
-        program[0]);
+    fmt::print(args.err,
+               "pellucid profile: error: '{}' recorded nothing: it does not load libpellucid, or "
+               "ended before it did ({}).\n",
+               program[0], ending(status));
+    return failed;
   }
   p.run.program.clear();
   for (const std::string& w : program) p.run.program += (p.run.program.empty() ? "" : " ") + w;
@@ -151,47 +201,90 @@ int record(const Args& args, const ProfileFlags& o, std::vector<std::string> pro
   else
     p.run.exit_code = WEXITSTATUS(status);
   profile::state_recording_cost(p);
-  p.machine = machine_ceilings();
-  p.save(o.file);
+  p.machine = profile::ceilings_of_run(p.run.isa, p.run.threads, true);
+  try {
+    p.save(o.file);
+  } catch (const IoError& e) {
+    fmt::print(args.err, "pellucid profile: error: {} The recording is in {}.\n", e.what(), folder);
+    return failed;
+  }
   profile::remove_folder(folder);
   if (!o.quiet) tell(args, p, o);
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return exit_code_of(status);
+}
+
+constexpr const char* kRecording = "Options of a recording";
+constexpr const char* kModel = "Options of a model";
+
+void add_recording_options(CommandLine& line, ProfileFlags& o) {
+  line.add_option("-o,--output", o.file, "Write the profile to this file")
+      ->type_name("FILE")
+      ->group(kRecording)
+      ->capture_default_str();
+  line.add_flag("--trace", o.trace, "Record every op with its times (the default)")
+      ->group(kRecording);
+  line.add_flag("--count", o.count, "Only count calls")->group(kRecording);
+  line.add_option("--sample", o.sample, "Sample the stacks HZ times per second of CPU time")
+      ->expected(0, 1)
+      ->default_str("199")
+      ->type_name("HZ")
+      ->check(in_range(1, 10000))
+      ->group(kRecording);
+  line.add_flag("--stacks", o.stacks, "Record the whole stack of each op (slow)")
+      ->group(kRecording);
+  line.add_option("--limit", o.limit,
+                  "Limit the events of one thread to this size, for example 512M (default 4G)")
+      ->type_name("BYTES")
+      ->check(byte_count())
+      ->group(kRecording);
+  line.add_flag("-q,--quiet", o.quiet, "Print no messages")->group(kRecording);
+}
+
+// An option of the other form means nothing: say so, and do not ignore it.
+void refuse_group(const CommandLine& line, std::string_view group, std::string_view why) {
+  for (const CLI::Option* o : line.get_options())
+    if (o->count() > 0 && o->get_group() == group)
+      throw UsageError(fmt::format("{}: {}", o->get_name(), why));
 }
 
 int run_profile(const Args& args) {
   ProfileFlags o;
+  ModelProfileFlags model;
   Args own = args;
   std::vector<std::string> program;
-  for (size_t i = 0; i < own.words.size(); ++i)
+  bool recording = false;
+  for (size_t i = 0; i < own.words.size() && !recording; ++i)
     if (own.words[i] == "--") {
+      recording = true;
       program.assign(own.words.begin() + static_cast<std::ptrdiff_t>(i) + 1, own.words.end());
       own.words.resize(i);
-      break;
     }
-  if (program.empty() && !own.words.empty() && is_model(own.words[0]))
-    return run_model_profile(args);
-  if (program.empty() && !own.words.empty() && !own.words[0].starts_with('-'))
-    throw UsageError(fmt::format(
-        "'{0}' is no model's name; to run it as a program, write: pellucid profile -- {0}",
-        own.words[0]));
   CommandLine line(own);
-  line.add_option("-o,--output", o.file, "The profile that is written")->capture_default_str();
-  line.add_flag("--trace", o.trace, "Record every op with its times (if nothing else is said)");
-  line.add_flag("--count", o.count, "Only count calls");
-  line.add_option("--sample", o.sample, "Look at the stacks HZ times a second of processor time")
-      ->expected(0, 1)
-      ->default_str("199")
-      ->type_name("HZ")
-      ->check(CLI::Range(1, 10000));
-  line.add_flag("--stacks", o.stacks, "Record the whole stack of each op (slow)");
-  line.add_option("--limit", o.limit, "The most bytes of events of one thread (4G)")
-      ->type_name("BYTES");
-  line.add_flag("-q,--quiet", o.quiet, "Say nothing");
+  line.describe_argument("-- PROGRAM [ARGS...]", "The program to run and record");
+  line.add_option("MODEL", model.model,
+                  "A model's name, or a spec such as 'Sequential(Linear(8,4))', whose layers to "
+                  "list");
+  add_recording_options(line, o);
+  add_model_options(line, model, kModel);
   line.read();
   if (o.count + o.trace + (o.sample > 0) > 1)
-    throw UsageError("--trace, --count and --sample are three ways to record: choose one.");
+    throw UsageError("--trace, --count and --sample are three ways to record: choose one");
+  if (recording && !model.model.empty())
+    throw UsageError(
+        fmt::format("'{}' comes before --, but the program to run must follow it, for example: "
+                    "pellucid profile -- ./train",
+                    model.model));
+  if (!model.model.empty()) {
+    if (!is_model(model.model))
+      throw UsageError(fmt::format(
+          "there is no model '{0}'; to run it as a program, write: pellucid profile -- {0}",
+          model.model));
+    refuse_group(line, kRecording, "this option is for recording a program, not for a model");
+    return run_model_profile(args, model);
+  }
   if (program.empty())
     throw UsageError("give the program to run after --, for example: pellucid profile -- ./train");
+  refuse_group(line, kModel, "this option is for a model, not for recording a program");
   return record(args, o, std::move(program));
 }
 
@@ -201,21 +294,21 @@ extern const Command kProfile{
     .name = "profile",
     .summary = "Run a program and record what it does",
     .description =
-        "Runs PROGRAM, which may be anything that uses pellucid: an executable, `python script.py` "
-        "or one of pellucid's own commands. Every op is recorded with its times, sizes, cost, "
-        "memory, module and source line (build with -g for lines). The program's exit code is "
-        "passed on; if it crashes, what it did until then is kept.\n"
-        "With the name or the text of a model in the place of a program, its layers are listed "
-        "with "
-        "parameters, FLOPs and times, forward and backward: pellucid profile MODEL [--input SIZES] "
-        "[--json].",
+        "Runs PROGRAM and records every op with its times, sizes, cost, memory, module and source "
+        "line (build with -g for lines). PROGRAM may be anything that uses pellucid: an "
+        "executable, `python script.py` or one of pellucid's own commands. The program's exit code "
+        "is passed on. If the program crashes, everything recorded before the crash is kept.\n"
+        "With the name or the spec of a model instead of a program, lists its layers with "
+        "parameters, FLOPs and times, forward and backward.",
     .examples =
         "pellucid profile -- ./train --epochs 1\n"
         "pellucid profile -o step.pellucid -- train two-layer\n"
-        "pellucid profile --sample -- python train.py\n"
+        "pellucid profile --sample 500 -- python train.py\n"
         "pellucid profile mnist-cnn --input 64,1,28,28\n"
         "pellucid profile 'Sequential(Linear(784,128), ReLU(), Linear(128,10))' --input 64,784\n"
+        "pellucid profile resnet18 --batch 8 --machine 100GFLOP/s,50GB/s\n"
         "pellucid report profile.pellucid",
+    .usage = "[OPTIONS] -- PROGRAM [ARGS...]\nMODEL [OPTIONS]",
     .run = run_profile};
 
 }  // namespace pellucid::cli

@@ -1,9 +1,11 @@
 // pellucid report: the tables of a recording. What they hold is made in src/profile.
 #include <fmt/format.h>
 
+#include "base/atomic_file.h"
 #include "cli/commands/commands.h"
-#include "io/atomic_file.h"
+#include "cli/output.h"
 #include "pellucid/profile_report.h"
+#include "profile/recording_file.h"
 
 namespace pellucid::cli {
 namespace {
@@ -36,28 +38,40 @@ int run_report(const Args& args) {
   ReportFlags o;
   bool json = false;
   CommandLine line(args);
-  line.add_option("FILE", o.file, "A recording that `pellucid profile` made")->required();
-  line.add_option("--table", o.table, "Which table; the overview when not given")
-      ->type_name("NAME");
-  line.add_option(
-          "-s,--sort", o.report.sort,
-          "cProfile's keys (tottime, cumulative, calls…), or torch.profiler's (cpu_time_total…)")
+  line.add_option("FILE", o.file, "A profile that `pellucid profile` wrote")->required();
+  line.add_option("--table", o.table, "The table to print (default: overview)")->type_name("NAME");
+  line.add_option("-s,--sort", o.report.sort,
+                  "Sort by a key of cProfile (tottime, cumulative, calls…) or of torch.profiler "
+                  "(cpu_time_total…)")
       ->type_name("KEY");
   line.add_option("--by", o.report.by,
-                  "op, shape, line, module or stack; of samples: line, function or op")
+                  "Group by op, shape, line, module or stack; samples by line, function or op")
       ->type_name("GROUP");
-  line.add_option("--limit", o.report.limit, "How many rows; 0 for all")->type_name("N");
-  line.add_option("--callers", o.report.callers, "Who calls the functions whose name contains this")
+  line.add_option("--limit", o.report.limit, "Print at most N rows; 0 for all")
+      ->type_name("N")
+      ->check(at_least(0));
+  line.add_option("--callers", o.report.callers,
+                  "List the callers of functions whose name contains NAME")
       ->type_name("NAME");
-  line.add_option("--callees", o.report.callees, "Whom they call")->type_name("NAME");
-  line.add_option("-u,--unit", o.report.unit, "Of cProfile's times: sec, msec or usec")
+  line.add_option("--callees", o.report.callees,
+                  "List the callees of functions whose name contains NAME")
+      ->type_name("NAME");
+  line.add_option("-u,--unit", o.report.unit,
+                  "Unit of the times in cProfile's tables: sec, msec or usec")
       ->type_name("UNIT");
-  line.add_flag("--full-paths", o.report.full_paths, "Files with all their folders");
-  line.add_option("--format", o.format, "text, json or csv")->type_name("FORMAT");
+  line.add_flag("--full-paths", o.report.full_paths, "Print the full paths of files");
+  line.add_option("--format", o.format, "text, json or csv")
+      ->type_name("FORMAT")
+      ->check(one_of({"text", "json", "csv"}))
+      ->capture_default_str();
   line.add_option("-o,--output", o.output, "Write to this file")->type_name("FILE");
   line.add_json(json);
   line.read();
   if (json) o.format = "json";
+  check_output("--output", o.output, {o.file, o.file + ".raw"});
+  if (profile::is_profile(o.output))
+    throw UsageError(fmt::format(
+        "--output: '{}' is a profile; name another file, or remove it first", o.output));
   rendered(o, {});  // a wrong format is a wrong call, before any file is read
 
   const profile::Profile p = profile::Profile::load(o.file);
@@ -78,10 +92,9 @@ const Command kReport{
     .name = "report",
     .summary = "Show what a recorded run did and what it cost",
     .description =
-        "Reads a recording and prints where time and memory went, what binds, and what to change, "
-        "or one "
-        "of its tables:\n"
-        "overview: where time and memory go, first ops and lines, advice\n"
+        "Prints where the time and memory of a profiled run went, what limits it and what to "
+        "change, or one of these tables:\n"
+        "overview: where time and memory go, the top ops and lines, advice\n"
         "cprofile: functions in cProfile's columns; callers and callees\n"
         "torch: ops in torch.profiler's columns, by op, shape, line, module or stack\n"
         "modules: the model's tree with parameters, FLOPs, times and memory\n"
@@ -92,7 +105,7 @@ const Command kReport{
         "roofline: each op against the machine's ceilings\n"
         "samples: the sampler's stacks by line, function or op\n"
         "steps: what each step repeats, and what grows\n"
-        "advice: what to change, with the measurement that says so\n"
+        "advice: what to change, and the measurement behind it\n"
         "counts: calls by op and line",
     .examples =
         "pellucid report profile.pellucid\n"

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "cli/commands/commands.h"
+#include "cli/evaluation.h"
 #include "cli/text.h"
-#include "cli/trace.h"
 #include "cli/values.h"
 #include "pellucid/memory.h"
 #include "pellucid/ops.h"
@@ -49,7 +49,7 @@ struct BackwardRow {
   int64_t bytes = 0;
 };
 
-struct Recording {
+struct Rows {
   std::vector<ForwardRow> forward;
   std::vector<BackwardRow> backward;
 };
@@ -58,12 +58,13 @@ int64_t bytes_alive(int64_t before) { return memory_stats().allocated - before; 
 
 // ---- forward
 
-ForwardRow forward_row(const Trace& trace, size_t index, int64_t before) {
-  ForwardRow row{.listing = listing_row(trace.code(), index)};
-  for (const Object& o : trace.machine().stack()) row.stack.push_back(brief(o));
+ForwardRow forward_row(const Evaluation& evaluation, size_t index, int64_t before) {
+  ForwardRow row{.listing = listing_row(evaluation.code(), index)};
+  for (const Object& o : evaluation.machine().stack()) row.stack.push_back(brief(o));
   row.bytes = bytes_alive(before);
-  if (!trace.steps().empty() && trace.steps().back().instruction == index)
-    row.note = fmt::format("{} = {}", trace.steps().back().name, trace.steps().back().formula);
+  if (!evaluation.steps().empty() && evaluation.steps().back().instruction == index)
+    row.note =
+        fmt::format("{} = {}", evaluation.steps().back().name, evaluation.steps().back().formula);
   return row;
 }
 
@@ -101,20 +102,20 @@ std::vector<std::string> local_derivatives(autograd::Node& node) {
   return out;
 }
 
-std::string label_of(const Trace& trace, const autograd::Node* node) {
-  const std::string name = trace.name_of(*node);
+std::string label_of(const Evaluation& evaluation, const autograd::Node* node) {
+  const std::string name = evaluation.name_of(*node);
   if (!name.empty()) return name;
-  if (trace.objective().defined() &&
-      autograd::gradient_edge(trace.objective()).function.get() == node)
-    return trace.objective_name();
+  if (evaluation.objective().defined() &&
+      autograd::gradient_edge(evaluation.objective()).function.get() == node)
+    return evaluation.objective_name();
   return node->op() != nullptr ? node->op()->info->name : node->name();
 }
 
-void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow>& rows) {
-  for (const autograd::NodeRef& ref : all_nodes(trace.objective())) {
+void run_backward(const Evaluation& evaluation, int64_t before, std::vector<BackwardRow>& rows) {
+  for (const autograd::NodeRef& ref : all_nodes(evaluation.objective())) {
     autograd::Node* node = ref.get();
     BackwardRow row{.node = node->name(),
-                    .output = label_of(trace, node),
+                    .output = label_of(evaluation, node),
                     .gradient = {},
                     .inputs = {},
                     .accumulates = node->is_accumulate()};
@@ -122,7 +123,7 @@ void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow
     for (size_t i = 0; i < locals.size(); ++i) {
       const autograd::Edge& edge = node->next_edge(i);
       if (edge.is_valid())
-        row.inputs.push_back({label_of(trace, edge.function.get()), locals[i], {}});
+        row.inputs.push_back({label_of(evaluation, edge.function.get()), locals[i], {}});
       else
         row.inputs.emplace_back();  // a constant: nothing flows there
     }
@@ -136,12 +137,12 @@ void record_backward(const Trace& trace, int64_t before, std::vector<BackwardRow
       return gave;
     });
   }
-  trace.objective().backward();
+  evaluation.objective().backward();
 }
 
 // ---- text
 
-std::string forward_text(const Trace& trace, const std::vector<ForwardRow>& rows) {
+std::string forward_text(const Evaluation& evaluation, const std::vector<ForwardRow>& rows) {
   std::vector<std::string> left, stacks;
   int left_width = 0, stack_width = display_width("stack");
   for (const ForwardRow& row : rows) {
@@ -165,16 +166,17 @@ std::string forward_text(const Trace& trace, const std::vector<ForwardRow>& rows
     if (!rows[i].note.empty()) line += "   " + rows[i].note;
     out += line + "\n";
   }
-  return out + with_value(fmt::format("\n{} = ", trace.result_name()), trace.result()) + "\n";
+  return out + with_value(fmt::format("\n{} = ", evaluation.result_name()), evaluation.result()) +
+         "\n";
 }
 
-std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& rows) {
+std::string backward_text(const Evaluation& evaluation, const std::vector<BackwardRow>& rows) {
   Table table(
       {{"node"}, {"receives"}, {"local derivative"}, {"passes on"}, {"alive", Align::Right}});
   for (const BackwardRow& row : rows) {
     const std::string bytes = format_bytes_binary(static_cast<double>(row.bytes));
     const std::string receives =
-        fmt::format("{} = {}", trace.derivative_name(row.output), row.gradient.text);
+        fmt::format("{} = {}", evaluation.derivative_name(row.output), row.gradient.text);
     if (row.accumulates) {
       table.add({row.node, receives, "", fmt::format("{}.grad", row.output), bytes});
       continue;
@@ -194,12 +196,12 @@ std::string backward_text(const Trace& trace, const std::vector<BackwardRow>& ro
   return "\n" + table.print();
 }
 
-std::string gradients_text(const Trace& trace) {
+std::string gradients_text(const Evaluation& evaluation) {
   std::string out = "\n";
-  for (const NamedStep& leaf : trace.leaves()) {
+  for (const NamedStep& leaf : evaluation.leaves()) {
     const Tensor* t = leaf.value.tensor();
     if (t == nullptr || !t->requires_grad()) continue;
-    const std::string name = trace.derivative_name(leaf.name) + " = ";
+    const std::string name = evaluation.derivative_name(leaf.name) + " = ";
     out += t->grad().defined() ? with_value(name, t->grad()) + "\n"
                                : fmt::format("{}0 (not used)\n", name);
   }
@@ -208,11 +210,11 @@ std::string gradients_text(const Trace& trace) {
 
 // ---- JSON
 
-Json as_json(const Trace& trace, const Recording& recording, const std::string& expression) {
-  Json j = {{"expression", expression}, {"result", trace.result_name()}};
-  j["value"] = value_json(trace.result());
+Json as_json(const Evaluation& evaluation, const Rows& rows, const std::string& expression) {
+  Json j = {{"expression", expression}, {"result", evaluation.result_name()}};
+  j["value"] = value_json(evaluation.result());
   j["forward"] = j["backward"] = j["gradients"] = Json::array();
-  for (const ForwardRow& row : recording.forward) {
+  for (const ForwardRow& row : rows.forward) {
     Json r = {{"offset", row.listing.offset}, {"instruction", row.listing.name}};
     r["argument"] = row.listing.argument.empty() ? Json(nullptr) : Json(row.listing.argument);
     r["meaning"] = row.listing.meaning.empty() ? Json(nullptr) : Json(row.listing.meaning);
@@ -221,7 +223,7 @@ Json as_json(const Trace& trace, const Recording& recording, const std::string& 
     r["computed"] = row.note.empty() ? Json(nullptr) : Json(row.note);
     j["forward"].push_back(r);
   }
-  for (const BackwardRow& row : recording.backward) {
+  for (const BackwardRow& row : rows.backward) {
     Json r = {{"node", row.node}, {"output", row.output}, {"receives", row.gradient.value}};
     r["inputs"] = Json::array();
     for (const InputRow& input : row.inputs)
@@ -232,9 +234,9 @@ Json as_json(const Trace& trace, const Recording& recording, const std::string& 
     r["bytes_alive"] = row.bytes;
     j["backward"].push_back(r);
   }
-  for (const NamedStep& leaf : trace.leaves())
+  for (const NamedStep& leaf : evaluation.leaves())
     if (const Tensor* t = leaf.value.tensor(); t != nullptr && t->requires_grad())
-      j["gradients"].push_back({{"of", trace.objective_name()},
+      j["gradients"].push_back({{"of", evaluation.objective_name()},
                                 {"by", leaf.name},
                                 {"value", t->grad().defined() ? value_json(t->grad()) : Json(0)}});
   return j;
@@ -253,37 +255,37 @@ int run_step(const Args& args) {
   line.read();
 
   const int64_t before = memory_stats().allocated;
-  Trace trace(expression, bindings);
-  trace.keep_values = false;  // or the bytes alive would not be those of an ordinary run
-  for (const std::string& name : trace.unused())
+  Evaluation evaluation(expression, bindings);
+  evaluation.keep_values = false;  // or the bytes alive would not be those of an ordinary run
+  for (const std::string& name : evaluation.unused())
     fmt::print(args.err, "pellucid step: the expression does not use '{}'\n", name);
-  Recording recording;
-  trace.run([&](size_t i) { recording.forward.push_back(forward_row(trace, i, before)); });
-  if (trace.objective().defined()) record_backward(trace, before, recording.backward);
+  Rows rows;
+  evaluation.run([&](size_t i) { rows.forward.push_back(forward_row(evaluation, i, before)); });
+  if (evaluation.objective().defined()) run_backward(evaluation, before, rows.backward);
   if (json) {
-    fmt::print(args.out, "{}", json_text(as_json(trace, recording, expression)));
+    fmt::print(args.out, "{}", json_text(as_json(evaluation, rows, expression)));
     return 0;
   }
-  std::string out = forward_text(trace, recording.forward);
-  if (trace.objective().defined())
-    out += backward_text(trace, recording.backward) + gradients_text(trace);
+  std::string out = forward_text(evaluation, rows.forward);
+  if (evaluation.objective().defined())
+    out += backward_text(evaluation, rows.backward) + gradients_text(evaluation);
   fmt::print(args.out, "{}", out);
   return 0;
 }
 
 }  // namespace
 
-const Command kStep{
-    .name = "step",
-    .summary = "Watch the stack machine evaluate an expression, then backward",
-    .description =
-        "Shows the instructions of the expression in the columns of Python's dis, after each one "
-        "the value stack and the bytes of tensors that are alive. Then backward, node by node: the "
-        "gradient that arrives, the local derivative by each input, and what flows on.",
-    .examples =
-        "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
-        "pellucid step 'sigmoid(w @ x).sum()' 'w=rand(2, 3)' 'x=[1, 2, 3]'\n"
-        "pellucid step 'x**3' x=2 --json",
-    .run = run_step};
+const Command kStep{.name = "step",
+                    .summary = "Watch the stack machine evaluate an expression, then backward",
+                    .description =
+                        "Shows the instructions of the expression in the columns of Python's dis, "
+                        "with the value stack and the bytes of live tensors after each one. Then "
+                        "shows backward, node by node: the gradient that arrives, the local "
+                        "derivative by each input, and the gradient that is passed on.",
+                    .examples =
+                        "pellucid step 'd = a + b*c' a=2 b=3 c=4\n"
+                        "pellucid step 'sigmoid(w @ x).sum()' 'w=rand(2, 3)' 'x=[1, 2, 3]'\n"
+                        "pellucid step 'x**3' x=2 --json",
+                    .run = run_step};
 
 }  // namespace pellucid::cli

@@ -181,26 +181,27 @@ int run_against(const Args& args, const TimeFlags& o, Machine& machine) {
 int run_time(const Args& args) {
   TimeFlags o;
   CommandLine line(args);
-  line.add_option("EXPR", o.statements, "What to time; several are lines of one program")
+  line.add_option("EXPR", o.statements,
+                  "What to time; several expressions are the lines of one program")
       ->required();
-  line.add_option("-n,--number", o.number, "How many loops a block has; chosen when not given")
-      ->type_name("N");
+  line.add_option("-n,--number", o.number, "Loops per block (default: chosen automatically)")
+      ->type_name("N")
+      ->check(at_least(0));
   CLI::Option* repeat =
       line.add_option("-r,--repeat", o.repeat, "How many blocks are timed (--against: 15)")
           ->type_name("R")
           ->capture_default_str();
-  line.add_option("-s,--setup", o.setup, "Runs once before; may be given several times")
+  line.add_option("-s,--setup", o.setup, "Code to run once before timing; may be repeated")
       ->type_name("SETUP")
       ->allow_extra_args(false);  // one text for each -s: the next word is EXPR
   line.add_option("-u,--unit", o.unit, "nsec, usec, msec or sec")->type_name("UNIT");
   line.add_flag("-v,--verbose", o.verbose, "Raw times; again for more digits");
-  line.add_option("--against", o.against, "Time this too, in turn, and compare")->type_name("EXPR");
+  line.add_option("--against", o.against, "Time this too, in turns, and compare")
+      ->type_name("EXPR");
   line.add_json(o.json);
   line.read();
   if (!o.unit.empty() && !is_time_unit(o.unit))
     throw UsageError("Unrecognized unit. Please select nsec, usec, msec, or sec.");
-  if (o.number < 0)
-    throw UsageError(fmt::format("-n: expected a number from 1, found {}", o.number));
   o.repeat = std::max(o.repeat, 1);  // as timeit
   o.repeat_given = repeat->count() > 0;
 
@@ -215,7 +216,7 @@ const Command kTime{
     .name = "time",
     .summary = "Time an expression as timeit does, or two against each other",
     .description =
-        "Compiles the expression once and runs it in a loop. TimeFlags and output are those of "
+        "Compiles the expression once and runs it in a loop. Options and output are those of "
         "Python's timeit. With --against, blocks of both expressions alternate; the ratio of their "
         "times comes with an interval (sign test on the pairs, 99 %) and a verdict: faster, slower "
         "or cannot tell.",

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
+#include "base/cpu.h"
 #include "cli/commands/commands.h"
+#include "cli/output.h"
 #include "cli/text.h"
 #include "cli/train/engine.h"
 #include "cli/train/optimizers.h"
@@ -19,9 +22,9 @@ using namespace train;
 namespace fs = std::filesystem;
 
 struct TrainFlags {
-  std::string task, out, data;
+  std::string task, out, data, isa;
   int threads = 0;
-  bool resume = false, json = false;
+  bool resume = false, force = false, json = false;
 };
 
 std::string task_list() {
@@ -32,7 +35,7 @@ std::string task_list() {
 }
 
 void add_what_decides(CommandLine& line, TrainOptions& o) {
-  line.add_option("--batch-size", o.batch_size, "Examples of a step")
+  line.add_option("--batch-size", o.batch_size, "Examples per step")
       ->type_name("N")
       ->check(at_least(1))
       ->capture_default_str();
@@ -42,6 +45,7 @@ void add_what_decides(CommandLine& line, TrainOptions& o) {
       ->capture_default_str();
   line.add_option("--optimizer", o.optimizer, fmt::format("{}", fmt::join(optimizer_names(), ", ")))
       ->type_name("NAME")
+      ->check(one_of(optimizer_names()))
       ->capture_default_str();
   line.add_option("--momentum", o.momentum, "Momentum of sgd and rmsprop")
       ->type_name("SHARE")
@@ -55,16 +59,15 @@ void add_what_decides(CommandLine& line, TrainOptions& o) {
       ->type_name("NORM")
       ->check(at_least(0))
       ->capture_default_str();
-  line.add_option(
-          "--schedule", o.schedule,
-          "How the learning rate falls: " + fmt::format("{}", fmt::join(schedule_names(), ", ")))
+  line.add_option("--schedule", o.schedule,
+                  "Learning-rate schedule: " + fmt::format("{}", fmt::join(schedule_names(), ", ")))
       ->type_name("NAME")
       ->capture_default_str();
   line.add_option("--warmup", o.warmup, "Steps in which the learning rate rises")
       ->type_name("N")
       ->check(at_least(0))
       ->capture_default_str();
-  line.add_option("--seed", o.seed, "Where random numbers start")
+  line.add_option("--seed", o.seed, "Seed of the random numbers")
       ->type_name("N")
       ->capture_default_str();
 }
@@ -74,27 +77,36 @@ void add_the_rest(CommandLine& line, TrainOptions& o, TrainFlags& options) {
       ->type_name("N")
       ->check(at_least(0))
       ->capture_default_str();
-  line.add_option("--workers", o.workers, "Threads that make batches ahead")
+  line.add_option("--workers", o.workers, "Threads that prepare batches in advance")
       ->type_name("N")
       ->check(at_least(0))
       ->capture_default_str();
-  line.add_option("--threads", options.threads, "Threads of an op; all CPUs when not given")
+  line.add_option("--threads", options.threads, "Threads per op (default: all CPUs)")
       ->type_name("N")
       ->check(at_least(1));
-  line.add_option("--data", options.data, "Where the data are")->type_name("FOLDER");
-  line.add_option("--out", options.out, "The run's folder; runs/TASK when not given")
+  line.add_option("--data", options.data, "The folder with the data")->type_name("FOLDER");
+  line.add_option("--out", options.out, "The run's folder (default: runs/TASK)")
       ->type_name("FOLDER");
-  line.add_flag("--resume", options.resume, "Go on from the folder's checkpoint, if it has one");
-  line.add_option("--save-every", o.save_every,
-                  "Steps from one checkpoint to the next; 0: only after epochs")
+  line.add_flag("--resume", options.resume,
+                "Continue from the folder's checkpoint, if there is one");
+  line.add_flag("--force", options.force, "Start again, even if the folder holds files of a run");
+  line.add_option("--isa", options.isa, "The ISA level (default: the machine's best)")
+      ->type_name("LEVEL");
+  line.add_option("--save-every", o.save_every, "Steps between checkpoints; 0: only after epochs")
       ->type_name("N")
       ->check(at_least(0))
       ->capture_default_str();
-  line.add_option("--log-interval", o.log_interval, "Batches from one line to the next")
+  line.add_option("--log-interval", o.log_interval, "Batches between log lines")
       ->type_name("N")
       ->check(at_least(1))
       ->capture_default_str();
   line.add_json(options.json);
+}
+
+std::vector<std::string> isa_names() {
+  std::vector<std::string> names;
+  for (const Isa level : available_isas()) names.emplace_back(isa_name(level));
+  return names;
 }
 
 void check_name(const char* option, const std::string& name,
@@ -106,9 +118,52 @@ void check_name(const char* option, const std::string& name,
   throw UsageError(fmt::format("{}: unknown '{}'{}", option, name, hint));
 }
 
-// Reads words into a request; where an option comes twice, the last one counts.
-Request read_request(const Args& args, const TaskInfo* info, const std::vector<std::string>& words,
-                     TrainFlags& options) {
+// Options that belong to a call and not to the run.
+bool is_of_call(const CLI::Option& option) {
+  for (const char* name : {"--out", "--resume", "--force", "--json", "--isa", "--help", "--color"})
+    if (option.check_name(name)) return true;
+  return option.get_positional();
+}
+
+// Takes the options of the run's beginning from its checkpoint, as what holds unless this call says
+// otherwise. Each is a value of one option that belongs to the run: it cannot name another folder
+// to write to, and a path must lead to something that is there.
+void take_saved(CommandLine& line, const NamedValues& saved, const std::string& out) {
+  for (const NamedValue& v : saved) {
+    CLI::Option* option = line.get_option_no_throw("--" + v.name);
+    PELLUCID_CHECK(option && !is_of_call(*option) && v.value.as<std::string>(), IoError,
+                   "train: the checkpoint of {} has an option '{}' that no run has.", out, v.name);
+    const std::string& text = v.value.toStringRef();
+    const std::string type = option->get_type_name();
+    PELLUCID_CHECK((type != "FILE" || fs::is_regular_file(text)) &&
+                       (type != "FOLDER" || text == "drawn" || fs::is_directory(text)),
+                   IoError, "train: the run in {} had --{} {}, which is not there: give --{}.", out,
+                   v.name, text, v.name);
+    try {
+      option->default_val(text);
+    } catch (const CLI::Error& e) {
+      pellucid::detail::raise<IoError>("train: the checkpoint of {} has --{} {}: {}.", out, v.name,
+                                       text, e.what());
+    }
+  }
+}
+
+// The options that were given, by name: those of this call, and of the others the saved ones.
+NamedValues given_options(const CommandLine& line, const NamedValues& saved) {
+  NamedValues given = saved;
+  for (const CLI::Option* o : line.get_options()) {
+    if (is_of_call(*o) || o->count() == 0) continue;
+    const std::string name = o->get_lnames().front();
+    std::erase_if(given, [&](const NamedValue& v) { return v.name == name; });
+    given.push_back({name, o->results().back()});
+  }
+  return given;
+}
+
+// Reads the call into a request; where an option comes twice, the last one counts. `saved` are the
+// options of the run that it goes on with, from the folder `out`.
+Request read_request(const Args& args, const TaskInfo* info, const NamedValues& saved,
+                     const std::string& out, TrainFlags& flags) {
   Command command = *args.command;
   if (info) {
     command.description = info->description;
@@ -116,7 +171,6 @@ Request read_request(const Args& args, const TaskInfo* info, const std::vector<s
   }
   Args own = args;
   own.command = &command;
-  own.words = words;
   Request request;
   request.info = info;
   if (info) {
@@ -125,51 +179,25 @@ Request read_request(const Args& args, const TaskInfo* info, const std::vector<s
   }
   CommandLine line(own);
   line.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  line.add_option("TASK", options.task, "What to train: " + task_list())->required();
+  line.add_option("TASK", flags.task, "What to train: " + task_list())->required();
   if (request.task) request.task->add_options(line);
   add_what_decides(line, request.options);
-  add_the_rest(line, request.options, options);
+  add_the_rest(line, request.options, flags);
+  take_saved(line, saved, out);
   line.read();
   check_name("--optimizer", request.options.optimizer, optimizer_names());
   check_name("--schedule", request.options.schedule, schedule_names());
+  if (!flags.isa.empty()) check_name("--isa", flags.isa, isa_names());
   if (line.count("--momentum") > 0 && !takes_momentum(request.options.optimizer))
     throw UsageError(fmt::format("--momentum: {} has none; it is for sgd and rmsprop",
                                  request.options.optimizer));
-  if (!options.data.empty()) request.options.data = options.data;
-  request.json = options.json;
+  if (!flags.data.empty()) request.options.data = flags.data;
+  request.options.data_from_checkpoint = !flags.data.empty() && line.count("--data") == 0;
+  request.options.out = out;
+  request.given = given_options(line, saved);
+  request.json = flags.json;
   return request;
 }
-
-// runs/TASK, runs/TASK-2, …: the first that is free, or to go on with, the last that is not.
-std::string default_folder(std::string_view task, bool resume) {
-  std::string last = fmt::format("runs/{}", task), next = last;
-  for (int i = 2; fs::exists(next); ++i) {
-    last = next;
-    next = fmt::format("runs/{}-{}", task, i);
-  }
-  return resume ? last : next;
-}
-
-// The run's folder. A run that fails before its first file takes it away again, so that the next
-// one gets the same name.
-class RunFolder {
- public:
-  explicit RunFolder(std::string path) : path_(std::move(path)) {
-    std::error_code error;
-    made_ = fs::create_directories(path_, error);
-    PELLUCID_CHECK(!error, IoError, "cannot make the folder {}: {} (errno {}).", path_,
-                   error.message(), error.value());
-  }
-  RunFolder(const RunFolder&) = delete;
-  ~RunFolder() {
-    std::error_code not_empty;
-    if (made_) fs::remove(path_, not_empty);
-  }
-
- private:
-  std::string path_;
-  bool made_ = false;
-};
 
 // Throws unless the checkpoint is one of this task; before anything else of it is used.
 void check_task(const NamedValues& settings, const TaskInfo& info, const std::string& folder) {
@@ -185,66 +213,75 @@ void check_settings(const NamedValues& saved, const Request& request) {
     const std::string was = before ? before->repr() : "unknown", is = now.value.repr();
     if (was != is)
       throw UsageError(fmt::format(
-          "--{0}: the run in {1} began with {2}, and cannot go on with {3}; leave --{0} out",
+          "--{0}: the run in {1} started with {2}, and cannot continue with {3}; leave --{0} out",
           now.name, request.options.out, was, is));
   }
 }
 
-// The options of a call, without those that belong to this call alone.
-std::vector<std::string> words_to_keep(const std::vector<std::string>& words) {
-  std::vector<std::string> kept;
-  for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i] == "--resume" || words[i] == "--json" || words[i].starts_with("--out=")) continue;
-    if (words[i] == "--out")
-      ++i;
-    else
-      kept.push_back(words[i]);
-  }
-  return kept;
+// What a run writes into its folder, TensorBoard's events aside, whose name is always new.
+std::vector<std::string> files_of(const Task& task) {
+  std::vector<std::string> names = {"checkpoint.pellucid", "model.safetensors", "metrics.jsonl",
+                                    "loss.svg", "loss.png"};
+  for (std::string& name : task.files()) names.push_back(std::move(name));
+  return names;
+}
+
+// A run that begins writes over no file that is not its own.
+void make_room(const RunFolder& folder, const Request& request, const TrainFlags& flags) {
+  const std::string& out = request.options.out;
+  if (fs::exists(checkpoint_path(out)) && !flags.force)
+    throw UsageError(fmt::format(
+        "{} already holds a run; continue it with --resume, or name another folder with --out",
+        out));
+  if (!RunMark(out).exists() && !flags.force)
+    if (const std::string name = folder.first_existing(files_of(*request.task)); !name.empty())
+      throw UsageError(
+          fmt::format("{} holds a file {}, which the run would overwrite; name another folder with "
+                      "--out, or give --force",
+                      out, name));
+}
+
+// The request that goes on from the folder's checkpoint: its options, and over them those of this
+// call.
+Request resumed(const Args& args, const TaskInfo& info, TrainFlags& flags, const std::string& out) {
+  io::Checkpoint checkpoint = io::load_checkpoint(checkpoint_path(out));
+  const NamedValues settings = part_of(checkpoint.progress, "settings");
+  check_task(settings, info, out);
+  Request request = read_request(args, &info, part_of(checkpoint.progress, "options"), out, flags);
+  check_settings(settings, request);
+  request.checkpoint = std::move(checkpoint);
+  return request;
 }
 
 int run_train(const Args& args) {
   // A task has options of its own, so it comes first.
   const bool named = !args.words.empty() && !args.words[0].starts_with("-");
   const TaskInfo* info = named ? &find_task(args.words[0]) : nullptr;
-  TrainFlags options;
-  Request request = read_request(args, info, args.words, options);
+  TrainFlags flags;
+  Request request = read_request(args, info, {}, "", flags);
   if (!info) {
-    find_task(options.task);
-    throw UsageError(fmt::format("put the task first: pellucid train {} …", options.task));
+    find_task(flags.task);
+    throw UsageError(fmt::format("put the task first: pellucid train {} …", flags.task));
   }
-  if (options.out.empty()) options.out = default_folder(info->name, options.resume);
-  const std::string out = options.out, path = checkpoint_path(out);
-  request.words = words_to_keep(args.words);
-  if (fs::exists(path)) {
-    if (!options.resume)
-      throw UsageError(fmt::format(
-          "{} holds a run already; go on with --resume, or name another folder by --out", out));
-    io::Checkpoint checkpoint = io::load_checkpoint(path);
-    const NamedValues settings = part_of(checkpoint.progress, "settings");
-    check_task(settings, *info, out);
-    // The options of the run's beginning first, then those of this call unless they are the same.
-    std::vector<std::string> kept;
-    for (const Value& w : value_of(checkpoint.progress, "words", "train").toListRef())
-      kept.push_back(w.toStringRef());
-    const std::vector<std::string>& now = request.words;
-    if (now.size() > kept.size() || !std::equal(now.rbegin(), now.rend(), kept.rbegin()))
-      kept.insert(kept.end(), now.begin(), now.end());
-    std::vector<std::string> words{std::string(info->name)};
-    words.insert(words.end(), kept.begin(), kept.end());
-    const bool json = options.json;
-    request = read_request(args, info, words, options);
-    request.words = std::move(kept);
-    request.json = json;
-    request.options.out = out;
-    check_settings(settings, request);
-    request.checkpoint = std::move(checkpoint);
-  } else if (options.resume) {
-    fmt::print(args.err, "{} has no checkpoint yet: beginning anew\n", out);
-  }
-  request.options.out = out;
-  if (options.threads > 0) set_num_threads(options.threads);
+  if (flags.resume && flags.force)
+    throw UsageError("--resume continues a run and --force starts another: choose one");
+  const std::string out =
+      flags.out.empty() ? RunFolder::default_path(info->name, flags.resume) : flags.out;
   const RunFolder folder(out);
+  folder.check_files(files_of(*request.task));
+  if (flags.resume && fs::exists(checkpoint_path(out))) {
+    request = resumed(args, *info, flags, out);
+  } else {
+    request.options.out = out;
+    make_room(folder, request, flags);
+    if (flags.resume)
+      fmt::print(args.err, "{} has no checkpoint yet: starting from the beginning\n", out);
+  }
+  for (const std::string& name : files_of(*request.task))
+    check_output("--out", out + "/" + name, request.task->inputs());
+  std::optional<IsaGuard> level;
+  if (!flags.isa.empty()) level.emplace(isa_from_name(flags.isa));
+  if (flags.threads > 0) set_num_threads(flags.threads);
   return run_training(args, std::move(request));
 }
 
@@ -257,8 +294,8 @@ const Command kTrain{
         "Trains one of the built-in networks; 'pellucid train TASK --help' explains a task and its "
         "own options. The folder of the run receives the weights (model.safetensors), the "
         "metrics (metrics.jsonl and TensorBoard's events), the loss curve (loss.svg, loss.png) "
-        "and a checkpoint, from which --resume goes on bit for bit as if the run had never "
-        "ended. Ctrl-C finishes the step, saves and leaves; a second one leaves at once.",
+        "and a checkpoint, from which --resume continues, bit for bit as if the run had never "
+        "stopped. Ctrl-C finishes the step, saves and exits; a second Ctrl-C exits at once.",
     .examples =
         "pellucid train mnist\n"
         "pellucid train two-layer --optimizer adam --lr 1e-3\n"

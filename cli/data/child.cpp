@@ -62,7 +62,7 @@ ChildResult run_child(const std::vector<std::string>& words, const std::string& 
       posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   out.close_writer();
-  if (error != 0) return {127, std::strerror(error)};
+  if (error != 0) return {error == ENOENT ? 127 : 126, std::strerror(error)};
   ChildResult result{0, read_all(out.ends[0])};
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;

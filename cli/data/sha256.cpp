@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -96,6 +97,9 @@ std::string sha256(std::string_view bytes) {
 }
 
 std::string sha256_of_file(const std::string& path) {
+  std::error_code unknown;  // a pipe could be read only once, and its open may wait for ever
+  PELLUCID_CHECK(!std::filesystem::is_fifo(path, unknown), IoError, "{} is not a regular file.",
+                 path);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
                                                              std::fclose);
   PELLUCID_CHECK(file, IoError, "cannot open {}: {}.", path, std::strerror(errno));

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "cli/text.h"
 #include "data/files.h"
-#include "io/atomic_file.h"
 #include "pellucid/io/safetensors.h"
 #include "pellucid/models/llama.h"
 
@@ -65,6 +65,21 @@ models::GPTOptions read_config(const std::string& path) {
   return o.n_embd(size("n_embd", 1 << 16)).bias(json.value("bias", true));
 }
 
+// The sizes come from one file and the weights from another: memory for a model is taken only where
+// the weights fill it.
+void check_size(const models::GPTOptions& o, const io::SafeTensors& weights,
+                const std::string& folder) {
+  double there = 0;
+  for (const auto& [name, tensor] : weights.tensors) there += static_cast<double>(tensor.numel());
+  const auto width = static_cast<double>(o.n_embd());
+  const double wanted = width * static_cast<double>(o.vocab_size() + o.block_size()) +
+                        static_cast<double>(o.n_layer()) * 12 * width * width;
+  PELLUCID_CHECK(wanted <= there, IoError,
+                 "generate: {}: config.json describes a model of at least {:.0f} parameters, but "
+                 "{} holds {:.0f} numbers.",
+                 folder, wanted, kWeights, there);
+}
+
 TextModel load_gpt(const std::string& folder) {
   const models::GPTOptions options = read_config(path_in(folder, kConfig));
   TextModel m;
@@ -86,6 +101,7 @@ TextModel load_gpt(const std::string& folder) {
                  "generate: {} has a vocabulary of {}, but config.json says {}.", folder,
                  m.tokenizer->vocab_size(), options.vocab_size());
   const io::SafeTensors weights = io::load_safetensors(path_in(folder, kWeights));
+  check_size(options, weights, folder);
   models::GPT gpt(options);
   gpt->load_state_dict(io::dict_of<nn::StateDict>(weights.tensors));
   gpt->eval();
@@ -159,13 +175,16 @@ TextModel load_text_model(const std::string& folder) {
                  "generate: {} is a file; give the folder that holds the model.", folder);
   PELLUCID_CHECK(fs::is_directory(folder), IoError, "generate: there is no folder {}.", folder);
   if (fs::exists(path_in(folder, kConfig))) return load_gpt(folder);
-  PELLUCID_CHECK(!fs::exists(path_in(folder, kCheckpoint)), IoError,
-                 "generate: {0} holds a run of `pellucid train`, but no language model: a run of "
-                 "gpt that is not finished (go on with: pellucid train gpt --resume --out {0}), or "
-                 "one of another task.",
-                 folder);
+  PELLUCID_CHECK(
+      !fs::exists(path_in(folder, kCheckpoint)), IoError,
+      "generate: {0} holds a run of `pellucid train`, but no language model: a run of "
+      "gpt that is not finished (continue with: pellucid train gpt --resume --out {0}), or "
+      "one of another task.",
+      folder);
   return load_llama(folder);
 }
+
+std::vector<std::string> text_model_files() { return {kConfig, kCharacters, kVocabulary, kMerges}; }
 
 void save_text_config(const std::string& folder, const models::GPTOptions& o,
                       const data::Tokenizer& tokenizer, const std::string& vocabulary) {

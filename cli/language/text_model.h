@@ -32,6 +32,8 @@ struct TextModel {
 /// Reads a folder; throws IoError where there is none, or where it is not such a model.
 TextModel load_text_model(const std::string& folder);
 
+/// The names of all files that save_text_config may write.
+std::vector<std::string> text_model_files();
 /// What belongs beside model.safetensors: config.json and the tokenizer's files. `vocabulary` is
 /// the folder of GPT-2's files, or "" for characters.
 void save_text_config(const std::string& folder, const models::GPTOptions& options,

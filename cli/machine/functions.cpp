@@ -1,4 +1,4 @@
-// Calls. An op is found by its record; the tables here hold only what no record can describe.
+// Calls. An op is found by its name; the tables here hold only what no op can describe.
 #include "cli/machine/functions.h"
 
 #include <fmt/format.h>
@@ -18,16 +18,16 @@ namespace pellucid::cli {
 namespace {
 
 // Found once for each name: `pellucid time` calls the same few names a million times.
-const NamedOps& records(std::string_view name) {
+const NamedOps& ops_named(std::string_view name) {
   thread_local std::map<std::string, NamedOps, std::less<>> known;
   const auto found = known.find(name);
   if (found != known.end() && !found->second.ops.empty()) return found->second;
   return known.insert_or_assign(std::string(name), find_callable(name)).first->second;
 }
 
-bool is_op(std::string_view name) { return !records(name).ops.empty(); }
+bool is_op(std::string_view name) { return !ops_named(name).ops.empty(); }
 
-// sin(2) and sum([1, 2]): where every record of the name wants a tensor, numbers become one.
+// sin(2) and sum([1, 2]): where every op of the name wants a tensor, numbers become one.
 void numbers_to_tensors(const std::vector<const OpDef*>& ops, Values& args) {
   for (size_t i = 0; i < args.size(); ++i) {
     const bool list = args[i].as<Values>() != nullptr;
@@ -40,7 +40,7 @@ void numbers_to_tensors(const std::vector<const OpDef*>& ops, Values& args) {
   }
 }
 
-// einsum('ij,jk', a, b): tensors one by one where the record takes a list of them last.
+// einsum('ij,jk', a, b): tensors one by one where the op takes a list of them last.
 void tensors_to_list(const std::vector<const OpDef*>& ops, Values& args) {
   const std::vector<Arg>& wanted = ops[0]->info->args;
   size_t at = 0;
@@ -55,7 +55,7 @@ void tensors_to_list(const std::vector<const OpDef*>& ops, Values& args) {
 }
 
 Object call_op(std::string_view name, const Arguments& arguments) {
-  const NamedOps& r = records(name);
+  const NamedOps& r = ops_named(name);
   Values args;
   std::vector<NamedValue> kwargs;
   for (const Object& o : arguments.positional) args.push_back(to_value(o));

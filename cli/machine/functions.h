@@ -23,7 +23,8 @@ struct Arguments {
   void expect(std::string_view function, size_t least, size_t most) const;
 };
 
-/// A bool that was given, else (also for None) `otherwise`; throws TypeError, with `what` in it, for anything else.
+/// A bool that was given, else (also for None) `otherwise`; throws TypeError, with `what` in it,
+/// for anything else.
 bool flag(std::optional<Object> object, bool otherwise, std::string_view what);
 
 /// Whether a function of that name exists.

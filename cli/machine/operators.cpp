@@ -167,9 +167,11 @@ Value number_binary(BinaryOp op, const Scalar& a, const Scalar& b) {
 
 // ---- tensors
 
+// op list: the ops of Python's operators, in the order of BinaryOp.
 constexpr auto kBinaryNames = std::to_array<std::string_view>(
     {"add", "bitwise_and", "floor_divide", "bitwise_left_shift", "matmul", "mul", "remainder",
      "bitwise_or", "pow", "bitwise_right_shift", "sub", "div", "bitwise_xor"});
+// op list: the comparisons.
 constexpr auto kCompareNames =
     std::to_array<std::string_view>({"lt", "le", "eq", "ne", "gt", "ge"});
 

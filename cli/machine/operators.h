@@ -1,4 +1,4 @@
-// The operators of expressions: on plain numbers as in Python, on tensors through the op records.
+// The operators of expressions: on plain numbers as in Python, on tensors through the ops.
 #pragma once
 
 #include "cli/expr/ast.h"

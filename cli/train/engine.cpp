@@ -93,7 +93,7 @@ void Run::set_up() {
   schedule_ = task_.schedule(options_, *optimizer_, options_.epochs * batches_->count());
   int64_t count = 0;
   for (const Tensor& p : parameters_) count += p.numel();
-  progress_.say(fmt::format("{}: {} parameters, {} steps of {} examples an epoch, {}, lr {:g}",
+  progress_.say(fmt::format("{}: {} parameters, {} steps of {} examples per epoch, {}, lr {:g}",
                             request_.info->name, group_digits(count),
                             group_digits(batches_->count()), options_.batch_size,
                             options_.optimizer, options_.lr));
@@ -107,8 +107,8 @@ void Run::set_up() {
 void Run::load(const io::Checkpoint& c) {
   const Value* mark = find_value(c.progress, "data");  // checkpoints of older versions have none
   PELLUCID_CHECK(!mark || mark->toStringRef() == task_.data_mark(), ValueError,
-                 "the run in {} began with other data ({}; now {}): give its --data (drawn for "
-                 "drawn digits), or begin another run with another --out.",
+                 "the run in {} started with other data ({}; now {}): give its --data (drawn for "
+                 "drawn digits), or start another run with another --out.",
                  options_.out, mark->toStringRef(), task_.data_mark());
   task_.model().load_state_dict(io::dict_of<nn::StateDict>(c.model));
   optimizer_->load_state_dict(c.optimizer);
@@ -117,10 +117,25 @@ void Run::load(const io::Checkpoint& c) {
   const auto integer = [&](const char* name) { return integer_of(c.progress, name, "train"); };
   at_ = {integer("epoch"), integer("batch"), integer("step"),
          number_of(c.progress, "loss_sum", "train")};
-  log_ = std::make_unique<RunLog>(options_.out, part_of(c.progress, "log"));
+  PELLUCID_CHECK(at_.epoch >= 0 && at_.step >= 0 && at_.batch >= 0 &&
+                     at_.batch <= batches_->count() && std::isfinite(at_.loss_sum),
+                 IoError,
+                 "train: the checkpoint of {} does not belong to a run of this task: epoch {}, "
+                 "batch {} of {}, "
+                 "step {}.",
+                 options_.out, at_.epoch, at_.batch, batches_->count(), at_.step);
+  const NamedValues log = part_of(c.progress, "log");
+  PELLUCID_CHECK(!log.empty(), IoError,
+                 "train: the checkpoint of {} does not say how long its "
+                 "metrics are.",
+                 options_.out);
+  log_ = std::make_unique<RunLog>(options_.out, log);
   io::set_random_state(c.random);
   saved_step_ = at_.step;
-  progress_.say(fmt::format("going on after step {} (epoch {}, {} of {} batches)", at_.step,
+  if (const std::string warning = c.warning(); !warning.empty())
+    progress_.say(fmt::format("note: {}; --isa {} continues as before, if the machine supports it",
+                              warning, c.isa));
+  progress_.say(fmt::format("continuing after step {} (epoch {}, {} of {} batches)", at_.step,
                             at_.epoch + 1, at_.batch, batches_->count()));
 }
 
@@ -223,10 +238,12 @@ void Run::end_epoch() {
 void Run::save() {
   if (const std::string name = first_not_finite(task_.model()); !name.empty())
     refuse(fmt::format("{} is not finite", name), at_.step, "The step itself overflowed.");
-  NamedValues progress{
-      {"epoch", at_.epoch},        {"batch", at_.batch},
-      {"step", at_.step},          {"loss_sum", at_.loss_sum},
-      {"data", task_.data_mark()}, {"words", Values(request_.words.begin(), request_.words.end())}};
+  NamedValues progress{{"epoch", at_.epoch},
+                       {"batch", at_.batch},
+                       {"step", at_.step},
+                       {"loss_sum", at_.loss_sum},
+                       {"data", task_.data_mark()}};
+  add_part(progress, "options", request_.given);
   add_part(progress, "settings", settings_of(request_));
   add_part(progress, "log", log_->synced_state());
   io::save_checkpoint(checkpoint_path(options_.out),
@@ -237,11 +254,13 @@ void Run::save() {
                        .progress = std::move(progress),
                        .random = io::random_state()});
   saved_step_ = at_.step;
+  log_->settled();
 }
 
 void Run::refuse(const std::string& what, int64_t step, const std::string& why) const {
   pellucid::detail::raise<ValueError>(
-      "{} at step {} (epoch {}, {} batches an epoch, learning rate {:g}). {} Try a smaller --lr{}; "
+      "{} at step {} (epoch {}, {} batches per epoch, learning rate {:g}). {} Try a smaller "
+      "--lr{}; "
       "{}.",
       what, step, at_.epoch + 1, batches_->count(), learning_rate(), why,
       options_.clip_norm > 0 ? "" : " or --clip-norm 1",
@@ -253,7 +272,7 @@ int Run::stop() {
   const int number = asked_to_stop();
   if (saved_step_ != at_.step || at_.batch != 0) save();
   progress_.say(fmt::format(
-      "stopped by {} after step {}; go on with: pellucid train {} --resume --out {}",
+      "stopped by {} after step {}; continue with: pellucid train {} --resume --out {}",
       number == SIGINT ? "SIGINT" : "SIGTERM", at_.step, request_.info->name, options_.out));
   return 128 + number;
 }
@@ -282,8 +301,6 @@ void Run::finish() {
 }
 
 }  // namespace
-
-std::string checkpoint_path(const std::string& folder) { return folder + "/checkpoint.pellucid"; }
 
 NamedValues settings_of(const Request& request) {
   const TrainOptions& o = request.options;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/train/run_folder.h"
 #include "cli/train/task.h"
 #include "pellucid/io/checkpoint.h"
 
@@ -17,13 +18,11 @@ struct Request {
   const TaskInfo* info = nullptr;
   std::unique_ptr<Task> task;
   TrainOptions options;
-  std::vector<std::string> words;            ///< the options as given, for the checkpoint
+  NamedValues given;  ///< the options that were given, by name, for the checkpoint
   std::optional<io::Checkpoint> checkpoint;  ///< to go on from
   bool json = false;
 };
 
-/// The path of a run's checkpoint.
-std::string checkpoint_path(const std::string& folder);
 /// What decides the result: the task's name, the options of TrainOptions' first block and the
 /// task's own.
 NamedValues settings_of(const Request& request);

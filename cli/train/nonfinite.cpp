@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/call_text.h"
 #include "core/observe.h"
-#include "core/trace.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
@@ -98,7 +98,7 @@ class Search {
   }
   std::string sentence() const {
     if (!overflow_.empty()) return overflow_;
-    return nan_.empty() ? "The same batch computed once more gives no such value." : nan_;
+    return nan_.empty() ? "The same batch gives no such value when it is computed again." : nan_;
   }
 
  private:

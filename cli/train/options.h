@@ -25,8 +25,9 @@ struct TrainOptions {
   int64_t workers = 0;        ///< threads that make batches ahead
   int64_t log_interval = 10;  ///< batches from one line to the next
   int64_t save_every = 500;   ///< steps from one checkpoint to the next; 0: only at epochs' ends
-  std::optional<std::string> data;  ///< --data, as given
-  std::string out;                  ///< the run's folder; exists when a task is prepared
+  std::optional<std::string> data;    ///< --data, as given
+  bool data_from_checkpoint = false;  ///< not by this call: nothing is fetched into that folder
+  std::string out;                    ///< the run's folder; exists when a task is prepared
 };
 
 }  // namespace pellucid::cli::train

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "pellucid/io/metrics.h"
 
@@ -19,7 +20,7 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 bool is_terminal(std::FILE* stream) {
   const char* term = std::getenv("TERM");
-  return isatty(fileno(stream)) == 1 && (!term || std::string_view(term) != "dumb");
+  return isatty(fileno(target_of(stream))) == 1 && (!term || std::string_view(term) != "dumb");
 }
 
 }  // namespace
@@ -29,8 +30,7 @@ Progress::Progress(const Args& args, std::string_view task, bool json)
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print(err_, "{}", kClearLine);
-  std::fflush(err_);
+  control(err_, kClearLine);
   drawn_ = false;
   next_ = {};
 }
@@ -56,7 +56,8 @@ void Progress::print_json(const NamedValues& values) {
 
 void Progress::bar(const StepReport& r, Clock::time_point now, double rate, double left) {
   if (!terminal_ || now < next_) return;
-  fmt::print(err_, "{}{}", kClearLine, bar_text(task_, r, rate, left, terminal_width(err_) - 1));
+  control(err_, kClearLine);
+  fmt::print(err_, "{}", bar_text(task_, r, rate, left, terminal_width(err_) - 1));
   std::fflush(err_);
   drawn_ = true;
   next_ = now + kBarEvery;

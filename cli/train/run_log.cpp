@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/atomic_file.h"
+#include "base/files.h"
 #include "cli/plot.h"
-#include "io/atomic_file.h"
 #include "pellucid/error.h"
 
 namespace pellucid::cli::train {
@@ -19,20 +20,28 @@ constexpr const char* kLines = "/metrics.jsonl";
 
 /// The saved length of a file; 0 for a run that begins, so that what lies there is cut off.
 uint64_t saved_length(const NamedValues& state, const char* name) {
-  return state.empty() ? 0 : static_cast<uint64_t>(integer_of(state, name, "train"));
+  const int64_t bytes = state.empty() ? 0 : integer_of(state, name, "train");
+  PELLUCID_CHECK(bytes >= 0, IoError, "train: the checkpoint's {} is {}.", name, bytes);
+  return static_cast<uint64_t>(bytes);
 }
 
 std::unique_ptr<io::SummaryWriter> open_events(const std::string& folder, const NamedValues& state,
-                                               bool had_lines) {
-  if (!state.empty())
-    return std::make_unique<io::SummaryWriter>(folder + "/" + text_of(state, "events", "train"),
+                                               const RunMark& mark) {
+  if (!state.empty()) {
+    const std::string name = text_of(state, "events", "train");
+    check_events_name(name, checkpoint_path(folder));
+    return std::make_unique<io::SummaryWriter>(folder + "/" + name,
                                                saved_length(state, "event_bytes"));
-  // A run that ended before its first checkpoint left events, and metrics that say they are ours.
-  if (had_lines)
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
-      if (entry.path().filename().string().starts_with("events.out.tfevents."))
-        std::filesystem::remove(entry.path());
-  return std::make_unique<io::SummaryWriter>(folder);
+  }
+  const std::string before = mark.events();
+  mark.write("");  // before the first file, so that all of them are known to be this run's
+  // Else a run that is ended before its first save would go on from the one before it (--force).
+  std::filesystem::remove(checkpoint_path(folder));
+  if (!before.empty() && io::is_regular(folder + "/" + before))
+    std::filesystem::remove(folder + "/" + before);
+  auto writer = std::make_unique<io::SummaryWriter>(folder);
+  mark.write(writer->path().substr(writer->path().rfind('/') + 1));
+  return writer;
 }
 
 /// The loss of every step.
@@ -41,8 +50,11 @@ std::vector<std::pair<double, double>> read_losses(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("loss") && json["loss"].is_number())
-      points.emplace_back(json.value("step", 0.0), json["loss"].get<double>());
+    const auto number = [&](const char* key) {
+      return json.is_object() && json.contains(key) && json[key].is_number();
+    };
+    if (number("loss") && number("step"))
+      points.emplace_back(json["step"].get<double>(), json["loss"].get<double>());
   }
   return points;
 }
@@ -71,9 +83,9 @@ std::vector<std::pair<double, double>> smoothed(const std::vector<std::pair<doub
 
 RunLog::RunLog(std::string folder, const NamedValues& state)
     : folder_(std::move(folder)),
-      had_lines_(std::filesystem::exists(folder_ + kLines)),
-      lines_(folder_ + kLines, saved_length(state, "line_bytes")),
-      events_(open_events(folder_, state, had_lines_)) {
+      mark_(folder_),
+      events_(open_events(folder_, state, mark_)),
+      lines_(folder_ + kLines, saved_length(state, "line_bytes")) {
   lines_.file().set_buffered(true);
   events_->file().set_buffered(true);
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/train/run_folder.h"
 #include "pellucid/io/metrics.h"
 #include "pellucid/named_values.h"
 
@@ -14,7 +15,8 @@ namespace pellucid::cli::train {
 
 class RunLog {
  public:
-  /// Opens new files in the folder.
+  /// Opens new files in the folder, and removes the events of a run that ended before its first
+  /// checkpoint.
   explicit RunLog(std::string folder) : RunLog(std::move(folder), {}) {}
   /// Goes on with the files of a saved state.
   RunLog(std::string folder, const NamedValues& state);
@@ -25,6 +27,8 @@ class RunLog {
   /// A number that belongs to TensorBoard alone, as the speed does.
   void speed(int64_t step, double samples_per_second);
   void flush();
+  /// The run has a checkpoint: it needs no other mark.
+  void settled() const { mark_.remove(); }
   /// Syncs both files; the state is then true whatever happens.
   NamedValues synced_state();
   /// Draws loss.svg and loss.png from metrics.jsonl.
@@ -32,9 +36,9 @@ class RunLog {
 
  private:
   std::string folder_;
-  bool had_lines_;  ///< whether metrics lay there already
-  io::JsonLinesWriter lines_;
+  RunMark mark_;
   std::unique_ptr<io::SummaryWriter> events_;
+  io::JsonLinesWriter lines_;
 };
 
 }  // namespace pellucid::cli::train

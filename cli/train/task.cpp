@@ -38,16 +38,4 @@ std::string Task::progress_line(const StepReport& r) const {
 
 std::string Task::epoch_summary(double) const { return ""; }
 
-CLI::Validator at_least(double least, bool exclusive) {
-  const std::string words = fmt::format("{} {:g}", exclusive ? "above" : "of at least", least);
-  return CLI::Validator(
-      [=](const std::string& text) {
-        double value = 0;
-        const bool good = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
-                          (exclusive ? value > least : value >= least);
-        return good ? std::string() : fmt::format("expected a number {}, found {}", words, text);
-      },
-      "");
-}
-
 }  // namespace pellucid::cli::train

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/app.h"
 #include "cli/train/batches.h"
@@ -56,6 +57,11 @@ class Task {
   /// Those of its own options on which the result depends, by name: kept in the checkpoint, and
   /// compared when a run goes on.
   virtual NamedValues settings() const { return {}; }
+
+  /// The files that finish() writes, beside those of the engine.
+  virtual std::vector<std::string> files() const { return {}; }
+  /// The files that the options name: none of them is written over.
+  virtual std::vector<std::string> inputs() const { return {}; }
 
   /// Reads the data and makes the model. May draw random numbers. Throws typed errors.
   virtual void prepare(const TrainOptions& options, const Say& say) = 0;
@@ -108,9 +114,6 @@ struct TaskInfo {
 template <class T> std::unique_ptr<Task> make_task() { return std::make_unique<T>(); }
 
 extern const TaskInfo kMnist, kTwoLayer, kGpt, kResNet18, kEncoder;
-
-/// A check of an option: a number of at least `least`, or above it.
-CLI::Validator at_least(double least, bool exclusive = false);
 
 /// The tasks, in the order of the help.
 std::span<const TaskInfo* const> all_tasks();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/data/line_stream.h"
 #include "cli/data/package.h"
@@ -91,9 +92,13 @@ class Cutter {
 
 }  // namespace
 
-std::string read_training_text(const std::string& file, const std::optional<std::string>& data,
-                               const Say& say) {
+std::string read_training_text(const std::string& file, const TrainOptions& o, const Say& say) {
   std::string path = file;
+  const std::optional<std::string>& data = o.data;
+  PELLUCID_CHECK(!path.empty() || !o.data_from_checkpoint || has_files(kTextData, *data), IoError,
+                 "the folder {} no longer has the data that the run in {} used: give --data "
+                 "or --text.",
+                 *data, o.out);
   if (path.empty()) {
     LineStream said(say);
     try {

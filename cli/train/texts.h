@@ -1,7 +1,6 @@
 // The texts that gpt and encoder learn from.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,10 +9,10 @@
 
 namespace pellucid::cli::train {
 
-/// The text of `file`, or, where that is "", the default text from the folder `data` (the default
-/// data folder where none is given), fetched if need be. Throws IoError where it cannot be had,
-/// ValueError where it is empty.
-std::string read_training_text(const std::string& file, const std::optional<std::string>& data,
+/// The text of `file`, or, where that is "", the default text from the folder options.data (the
+/// default data folder where none is given), fetched if need be. Throws IoError where it cannot be
+/// had, ValueError where it is empty.
+std::string read_training_text(const std::string& file, const TrainOptions& options,
                                const Say& say);
 
 /// A text as an option of a task.

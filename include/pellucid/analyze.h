@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "pellucid/estimate.h"
+#include "pellucid/machine.h"
 #include "pellucid/named_values.h"
 #include "pellucid/nn/any.h"
 
@@ -80,11 +81,7 @@ class PELLUCID_API AnalyzedModel {
 /// Turns an output into a loss.
 using LossFunction = std::function<Tensor(const Tensor& output)>;
 
-/// What a machine can do at best.
-struct MachineRates {
-  double flops_per_second = 0, bytes_per_second = 0;
-};
-/// This machine's measured ceilings for all threads: multiply-adds, and copying in main memory.
+/// This machine's measured ceilings (pellucid/machine.h), as every report uses them.
 PELLUCID_API MachineRates this_machine();
 
 /// Times of repeated runs.
@@ -127,27 +124,41 @@ struct PELLUCID_API LeastTime {
 PELLUCID_API LeastTime least_time(std::span<const EstimatedCall> calls,
                                   const MachineRates& machine);
 
-/// A module's share of a run; a parent's figures contain its children's, and the model's own row
-/// what ran outside every module.
-struct LayerCost {
-  std::string path, type;  ///< "" is the model itself
+/// What a row of a model's table is of.
+enum class LayerPart : uint8_t {
+  Module,     ///< a module with all modules below it
+  OwnOps,     ///< what a module that has modules below does itself, between them
+  Outside,    ///< what ran outside every module of the model, as the loss
+  Optimizer,  ///< the optimiser's step
+};
+/// One row. A module's figures are those of its own ops and of its children's rows together; the
+/// model, the outside and the optimiser together are all that was counted.
+struct PELLUCID_API LayerCost {
+  LayerPart part = LayerPart::Module;
+  std::string path, type;  ///< "" is the model itself; of own ops the path of their module
   size_t depth = 0;
   int64_t parameters = 0;  ///< a tensor that several modules share counts for the first alone
   std::vector<int64_t> output_sizes;
   CostSum cost;           ///< forward
   CostSum backward;       ///< of the calls that the module's forward caused in backward
   LeastTime least;        ///< of both; 0 where no machine is given
-  double forward_ms = 0;  ///< median; 0 where it was not asked for
+  double forward_ms = 0;  ///< of the run with the median time; 0 where it was not asked for
+  /// "conv1", "(model)", "(own ops)", "(outside modules)" or "(optimizer)".
+  std::string label() const;
 };
-/// The rows of a model's table, parents first; `backward` is of the output's sum. `iterations`
-/// forward runs are timed, 0 for none.
+/// The rows of a model's table, parents first; the gradient of the output is taken as ones.
+/// `iterations` forward runs are timed, 0 for none. Rows without any calls are left out, but for
+/// modules.
 PELLUCID_API std::vector<LayerCost> layer_costs(const AnalyzedModel& model, const Tensor& input,
                                                 int64_t iterations = 0);
 /// The same from calls that an estimate counted, by the places of its two phases.
 PELLUCID_API std::vector<LayerCost> layer_costs(const nn::Module& model,
                                                 std::span<const EstimatedCall> calls,
                                                 size_t forward_phase, size_t backward_phase,
-                                                const MachineRates& machine = {});
+                                                const MachineRates& machine = {},
+                                                size_t step_phase = SIZE_MAX);
+/// The sum of a table's rows: everything that was counted, each call once.
+PELLUCID_API LayerCost sum_layers(std::span<const LayerCost> rows);
 
 /// How many numbers the model learns; a tensor with several names counts once.
 PELLUCID_API int64_t count_parameters(const AnalyzedModel& model);
@@ -161,8 +172,10 @@ PELLUCID_API Latency measure_latency(const AnalyzedModel& model, const Tensor& i
                                      int64_t warmup = 10, int64_t iterations = 100);
 /// parameters, flops, macs, latency_ms, gflops_per_second and memory of one layer.
 PELLUCID_API Figures profile_layer(const AnalyzedModel& layer, const Tensor& input);
-/// That, and memory_bandwidth_mbs, computational_efficiency, is_memory_bound, is_compute_bound and
-/// bottleneck against the machine's ceilings.
+/// That, and memory_bandwidth_mbs, computational_efficiency (of the machine's FLOP/s),
+/// share_of_ceiling, least_ms, is_memory_bound, is_compute_bound and bottleneck against the
+/// machine's ceilings. ceiling_warning says where a measured ceiling was passed, so that it was too
+/// low; a share of a machine that was given may be above 1.
 PELLUCID_API Figures profile_forward_pass(const AnalyzedModel& model, const Tensor& input,
                                           const MachineRates& machine = this_machine());
 /// forward_/backward_/total_ flops and latency_ms, forward_/total_memory_mb,

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <any>
+#include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "pellucid/detail/inline_vec.h"
@@ -49,6 +53,18 @@ struct SavedInfo {
 /// Which node ran on which part of the graph; scratch of one backward run.
 struct GraphTask;
 
+/// Held while a node runs or gives up what it saved, so that two backward runs may meet there. The
+/// thread that holds it may take it again: a node's backward may look at its own node.
+class PELLUCID_API NodeLock {
+ public:
+  /// Returns false where this thread holds the lock already.
+  bool lock();
+  void unlock();
+
+ private:
+  std::atomic<int> holder_{0};  ///< the number of the thread that holds it, 0 for none
+};
+
 /// A step of backward: takes the gradients of its forward outputs, gives those of its forward
 /// inputs.
 struct PELLUCID_API Node : detail::RefCounted {
@@ -68,7 +84,7 @@ struct PELLUCID_API Node : detail::RefCounted {
   virtual std::vector<SavedInfo> saved_tensors() const { return {}; }
   /// The leaf, for AccumulateGrad; undefined otherwise.
   virtual Tensor variable() const { return {}; }
-  /// The record behind the node, or null.
+  /// The op definition behind the node, or null.
   virtual const OpDef* op() const { return nullptr; }
   /// Whether the leaf is accumulated by this node.
   virtual bool is_accumulate() const { return false; }
@@ -86,7 +102,7 @@ struct PELLUCID_API Node : detail::RefCounted {
   uint64_t register_hook(PostHook hook) { return add_post_hook(std::move(hook)); }
   uint64_t register_prehook(PreHook hook) { return add_pre_hook(std::move(hook)); }
   void remove_hook(uint64_t id);
-  /// The place and shapes of the forward call, recorded in anomaly mode.
+  /// The place and shapes of the forward call, kept in anomaly mode.
   const std::string& forward_trace() const;
 
   static void destroy(Node* n) noexcept;
@@ -94,7 +110,8 @@ struct PELLUCID_API Node : detail::RefCounted {
   static void operator delete(void* p, size_t bytes) { detail::pool_release(p, bytes); }
 
   // The engine's and the tape's.
-  struct Extras {  ///< rarely there
+  struct Extras {      ///< rarely there; never goes before its node
+    std::mutex mutex;  ///< of all that follows: hooks may be added while another thread runs
     std::vector<std::pair<uint64_t, PreHook>> pre_hooks;
     std::vector<std::pair<uint64_t, PostHook>> post_hooks;
     std::map<uint32_t, std::vector<std::pair<uint64_t, std::function<Tensor(Tensor)>>>>
@@ -105,7 +122,7 @@ struct PELLUCID_API Node : detail::RefCounted {
     uint64_t next_hook_id = 1;
   };
   Extras& extras();
-  const Extras* extras_if() const { return extras_.get(); }
+  Extras* extras_if() const { return extras_.load(std::memory_order_acquire); }
   uint32_t add_output(const Tensor& t);
   detail::InlineVec<Edge, 2> next_edges_;
   detail::InlineVec<TensorFacts, 1> outputs_;
@@ -115,7 +132,8 @@ struct PELLUCID_API Node : detail::RefCounted {
   /// Somebody finds this node without owning it (a leaf its accumulator, see gradient_edge), so the
   /// count must reach 0 before the end.
   bool weakly_held = false;
-  std::unique_ptr<Extras> extras_;
+  std::atomic<Extras*> extras_{nullptr};  ///< owned
+  mutable NodeLock in_use_;
 };
 
 /// Adds the incoming gradient to a leaf's grad.
@@ -143,7 +161,7 @@ PELLUCID_API variable_list grad(const variable_list& outputs, const variable_lis
                                 std::optional<bool> retain_graph = std::nullopt,
                                 bool create_graph = false, bool allow_unused = false);
 
-/// Whether the current thread records operations.
+/// Whether the current thread tracks operations.
 struct PELLUCID_API GradMode {
   static bool is_enabled();
   static void set_enabled(bool on);
@@ -160,13 +178,13 @@ class PELLUCID_API AutoGradMode {
   bool before_;
 };
 
-/// No operation is recorded in its scope.
+/// No operation is tracked in its scope.
 class NoGradGuard : public AutoGradMode {
  public:
   NoGradGuard() : AutoGradMode(false) {}
 };
 
-/// Like NoGradGuard, and the tensors made in it may never take part in a recorded graph as saved
+/// Like NoGradGuard, and the tensors made in it may never take part in a tracked graph as saved
 /// values.
 class PELLUCID_API InferenceMode {
  public:
@@ -293,28 +311,90 @@ struct PELLUCID_API CustomNode : Node {
   std::string name_;
   Backward backward_;
   std::vector<size_t> tensor_positions_;  ///< which arguments of forward are tensors
-  size_t argument_count_ = 0;
+  size_t argument_count_ = 0;             ///< each tensor of a list counts as one
 };
 PELLUCID_API std::string demangle(const char* name);
 PELLUCID_API variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs,
                                         variable_list outputs, bool needs_grad);
 PELLUCID_API void collect_edges(CustomNode& node, const variable_list& inputs);
 PELLUCID_API bool any_requires_grad(const variable_list& inputs);
+
+/// Finds the tensors among the arguments of a function, also in lists, optionals and tuples: they
+/// are what it is differentiated by. Each counts as one argument, and so does anything else.
+struct ArgumentTensors {
+  variable_list tensors;
+  std::vector<size_t> positions;
+  size_t count = 0;
+
+  void add(const Tensor& t) {
+    tensors.push_back(t);
+    positions.push_back(count++);
+  }
+  template <class T> void add(const std::optional<T>& o) {
+    if constexpr (holds_tensors<T>())
+      if (o) return add(*o);
+    ++count;  // as in libtorch, a place whose gradient is undefined
+  }
+  template <class... T> void add(const std::tuple<T...>& t) {
+    if constexpr ((holds_tensors<T>() || ...))
+      std::apply([this](const auto&... e) { (add(e), ...); }, t);
+    else
+      ++count;
+  }
+  template <class A, class B> void add(const std::pair<A, B>& p) {
+    if constexpr (holds_tensors<A>() || holds_tensors<B>())
+      add(p.first), add(p.second);
+    else
+      ++count;
+  }
+  template <class T> void add(const T& other) {
+    if constexpr (std::is_base_of_v<Tensor, T>)
+      add(static_cast<const Tensor&>(other));
+    else if constexpr (holds_tensors<T>())
+      for (const auto& e : other) add(e);
+    else
+      ++count;
+  }
+
+ private:
+  template <class T> struct Holds : std::is_base_of<Tensor, T> {};
+  template <class T> struct Holds<std::optional<T>> : Holds<T> {};
+  template <class... T> struct Holds<std::tuple<T...>> : std::disjunction<Holds<T>...> {};
+  template <class A, class B>
+  struct Holds<std::pair<A, B>> : std::disjunction<Holds<A>, Holds<B>> {};
+  /// Tensor, or a range, optional or tuple of what holds one.
+  template <class T> static consteval bool holds_tensors() {
+    if constexpr (Holds<T>::value)
+      return true;
+    else if constexpr (requires(const T& t) {
+                         t.begin() != t.end();
+                         *t.begin();
+                       }) {
+      using Element = std::decay_t<decltype(*std::declval<const T&>().begin())>;
+      if constexpr (std::is_same_v<Element, T>)
+        return false;  // a path's elements are paths
+      else
+        return holds_tensors<Element>();
+    } else
+      return false;
+  }
+};
 }  // namespace detail_fn
 
 /// A user's differentiable function: `struct F : Function<F>` with static forward(AutogradContext*,
 /// …) and static backward(AutogradContext*, variable_list grad_outputs) returning one gradient per
-/// argument of forward.
+/// argument of forward, and one for each tensor of an argument that is a list.
 template <class T> struct Function {
   template <class X = T, class... Args> static auto apply(Args&&... args) {
     using detail_fn::CustomNode;
     auto node = detail::Ref<CustomNode>::adopt(new CustomNode(
         detail_fn::demangle(typeid(X).name()),
         [](AutogradContext* c, variable_list g) { return X::backward(c, std::move(g)); }));
-    variable_list inputs;
-    size_t position = 0;
-    (collect(args, inputs, node->tensor_positions_, position++), ...);
-    node->argument_count_ = position;
+    detail_fn::ArgumentTensors found;
+    (found.add(std::as_const(args)), ...);
+    node->tensor_positions_ = std::move(found.positions);
+    node->argument_count_ = found.count;
+    const variable_list inputs = std::move(found.tensors);
     const bool needs = GradMode::is_enabled() && detail_fn::any_requires_grad(inputs);
     node->context.node_ = node.get();
     detail_fn::collect_edges(*node, inputs);
@@ -332,16 +412,6 @@ template <class T> struct Function {
       return outputs[0];
     else
       return outputs;
-  }
-
- private:
-  template <class A>
-  static void collect(const A& a, variable_list& inputs, std::vector<size_t>& positions,
-                      size_t position) {
-    if constexpr (std::is_same_v<std::decay_t<A>, Tensor>) {
-      inputs.push_back(a);
-      positions.push_back(position);
-    }
   }
 };
 

@@ -10,5 +10,10 @@ PELLUCID_API bool equal(const Tensor& self, const Tensor& other);
 /// Whether isclose holds for every element.
 PELLUCID_API bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-05,
                            double atol = 1e-08, bool equal_nan = false);
+template <detail::Mistaken<double> T, class... Rest>
+bool allclose(const Tensor& self, const Tensor& other, T rtol, Rest...) = delete;
+template <detail::Mistaken<double> T>
+bool allclose(const Tensor& self, const Tensor& other, double rtol, T atol,
+              bool equal_nan = false) = delete;
 
 }  // namespace pellucid

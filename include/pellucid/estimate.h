@@ -16,12 +16,11 @@
 // exist already are not changed, and no random number is drawn.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "pellucid/memory.h"
+#include "pellucid/memory_snapshot.h"
 #include "pellucid/op.h"
 
 namespace pellucid {
@@ -29,13 +28,6 @@ namespace pellucid {
 namespace nn {
 class Module;
 }
-
-/// Bytes at one moment.
-struct MemorySnapshot {
-  int64_t total = 0;
-  std::array<int64_t, kMemoryCategoryCount> by_category{};
-  int64_t of(MemoryCategory category) const { return by_category[static_cast<size_t>(category)]; }
-};
 
 /// The work of a call in two columns. `contraction` is what torch.utils.flop_counter counts:
 /// products and convolutions without their bias, attention as its products, masked ones included.

@@ -39,9 +39,10 @@ class PELLUCID_API TensorIndex final {
   TensorIndex(std::nullopt_t) : type_(TensorIndexType::None) {}
   TensorIndex(EllipsisIndexType) : type_(TensorIndexType::Ellipsis) {}
   TensorIndex(const char* text);
-  TensorIndex(int64_t integer) : integer_(integer), type_(TensorIndexType::Integer) {}
-  TensorIndex(int integer) : TensorIndex(int64_t{integer}) {}
-  TensorIndex(long long integer) : TensorIndex(static_cast<int64_t>(integer)) {}
+  TensorIndex(std::nullptr_t) = delete;
+  template <detail::Among<detail::kIntegers> T>
+  TensorIndex(T integer)
+      : integer_(static_cast<int64_t>(integer)), type_(TensorIndexType::Integer) {}
   template <class T>
   requires std::is_same_v<T, bool> TensorIndex(T boolean)
       : integer_(boolean), type_(TensorIndexType::Boolean) {}

@@ -1,6 +1,6 @@
-// The op record and the only door. An operator is described once, in an OpDef; eager execution,
-// autograd, cost, pictures, tests and the command line are derived from it. A program registers its
-// own records with register_op and gets all of that too.
+// The op definition and the dispatcher. An operator is described once, in an OpDef; eager
+// execution, autograd, cost, pictures, tests and the command line are derived from it. A program
+// registers its own op definitions with register_op and gets all of that too.
 #pragma once
 
 #include <array>
@@ -63,7 +63,7 @@ struct Onnx {
   int since = 0;
 };
 
-/// A non-tensor argument at the door: borrowed, no heap.
+/// A non-tensor argument of a call: borrowed, no heap.
 class Attr {
  public:
   enum class Kind : uint8_t { None, Bool, Int, Float, Scalar, Ints, Text, DType, Format };
@@ -136,8 +136,8 @@ class AttrReader {
   Attrs attrs_;
 };
 
-/// One call of an op on its way through the door: borrowed inputs and attributes, outputs made by
-/// infer.
+/// One call of an op on its way through the dispatcher: borrowed inputs and attributes, outputs
+/// made by infer.
 class PELLUCID_API Call : public AttrReader {
  public:
   static constexpr size_t kMaxOutputs = 4;
@@ -171,13 +171,13 @@ class PELLUCID_API Call : public AttrReader {
   void set_output(size_t k, Tensor t) { outputs_[k] = std::move(t); }
   /// Whether output 0 is input 0 (the in-place form).
   bool in_place() const { return in_place_; }
-  /// The random numbers reserved at the door, for OpKind::Random: how many each call takes is fixed
-  /// by shape.
+  /// The random numbers reserved by the dispatcher, for OpKind::Random: how many each call takes is
+  /// fixed by shape.
   uint64_t seed() const { return seed_; }
   uint64_t random_offset() const { return random_offset_; }
 
  private:
-  friend struct Door;
+  friend struct Dispatcher;
   const OpDef& op_;
   Inputs inputs_;
   std::array<Tensor, kMaxOutputs> outputs_;
@@ -185,7 +185,7 @@ class PELLUCID_API Call : public AttrReader {
   uint8_t view_mask_ = 0;
   uint8_t unknown_mask_ = 0;
   bool in_place_ = false;
-  bool recording_ = false;
+  bool tracked_ = false;
   uint64_t seed_ = 0;
   uint64_t random_offset_ = 0;
 };
@@ -215,10 +215,10 @@ struct PELLUCID_API Vjp : AttrReader {
 /// The vjp of an op through which no gradient flows (comparisons, indices, rounding to integers).
 PELLUCID_API Tensors no_gradient(const Vjp&);
 
-/// Parsed from the schema once, when the record is registered.
+/// Parsed from the schema once, when the op definition is registered.
 struct OpInfo;
 
-/// One operator: the record from which everything else is derived.
+/// One operator: the definition from which everything else is derived.
 struct OpDef {
   std::string_view schema;  ///< "softmax(Tensor self, int dim) -> Tensor"
   std::string_view doc;     ///< one sentence with the formula
@@ -239,24 +239,26 @@ struct OpDef {
       false;  ///< the kernel may write output 0 where input 0 is (pointwise always may)
   bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element
   uint64_t (*random_count)(const Call&) =
-      nullptr;                           ///< OpKind::Random: how many Philox blocks of four numbers
+      nullptr;                ///< OpKind::Random: how many Philox blocks of four numbers
+  OpDef* backward = nullptr;  ///< an op that a factory made for the vjp; registered with this one
   mutable const OpInfo* info = nullptr;  ///< set by registration
 };
 
-/// The only door: infer, checks, tape, kernel, commit.
+/// The dispatcher: infer, checks, tape, kernel, commit.
 PELLUCID_API Tensors call(const OpDef& op, Inputs inputs, Attrs attrs);
-/// The door for ops with one visible output.
+/// The same for ops with one visible output.
 PELLUCID_API Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs);
 /// The in-place form: writes the result into *inputs[0].
 PELLUCID_API void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs);
 
-/// Registers a record of the program's own; it must live as long as the program.
+/// Registers an op definition of the program's own; it must live as long as the program.
 PELLUCID_API void register_op(const OpDef& op);
-/// Every record, in the order of names.
+/// Every op definition, in the order of names.
 PELLUCID_API std::vector<const OpDef*> all_ops();
-/// The records whose base name is `name` (its overloads), in the order of registration.
+/// The op definitions that are called `name`, by their first name or another one: its overloads, in
+/// the order of registration.
 PELLUCID_API std::vector<const OpDef*> find_ops(std::string_view name);
-/// What a call by name may mean: the records of the name, or those whose in-place form it is
+/// What a call by name may mean: the op definitions of the name, or those whose in-place form it is
 /// (`add_`).
 struct NamedOps {
   std::vector<const OpDef*> ops;
@@ -267,7 +269,7 @@ PELLUCID_API NamedOps find_callable(std::string_view name);
 /// Python call does.
 PELLUCID_API std::vector<Value> invoke(std::string_view name, std::span<const Value> args,
                                        std::span<const NamedValue> kwargs = {});
-/// The same for one record; throws TypeError where the arguments do not fit its schema.
+/// The same for one op definition; throws TypeError where the arguments do not fit its schema.
 PELLUCID_API std::vector<Value> invoke(const OpDef& op, std::span<const Value> args,
                                        std::span<const NamedValue> kwargs = {},
                                        bool in_place = false);
@@ -301,7 +303,7 @@ class PELLUCID_API Samples {
  private:
   const OpDef& op_;
 };
-/// The samples of one record, with inputs from a fixed seed.
+/// The samples of one op, with inputs from a fixed seed.
 PELLUCID_API Samples samples_of(const OpDef& op);
 /// `Samples` inputs are float64 drawn from a fixed seed: sample_randn({2, 3}), with a minimum
 /// distance from 0 if asked.
@@ -341,9 +343,10 @@ struct Arg {
 };
 /// A parsed schema.
 struct OpInfo {
-  std::string name;       ///< "add"
-  std::string overload;   ///< "" or "dim"
-  std::string node_name;  ///< "AddBackward0"
+  std::string name;                  ///< "add"
+  std::vector<std::string> aliases;  ///< "acos|arccos(…)": the other names of the op
+  std::string overload;              ///< "" or "dim"
+  std::string node_name;             ///< "AddBackward0"
   std::vector<Arg> args;
   std::vector<std::string>
       output_names;  ///< "" where unnamed; a leading underscore marks a hidden output

@@ -1,10 +1,13 @@
-// TensorOptions and the small enums beside it. There is one device, the CPU; others are refused.
+// TensorOptions and the small enums beside it. There is one device, the CPU; others can be named
+// and compared, and are refused where a tensor should live on them.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "pellucid/dtype.h"
 #include "pellucid/error.h"
@@ -18,29 +21,36 @@ enum class DeviceType : uint8_t { CPU, CUDA };  // CUDA is a name for programs t
 inline constexpr Layout kStrided = Layout::Strided;
 inline constexpr DeviceType kCPU = DeviceType::CPU, kCUDA = DeviceType::CUDA;
 
-/// Where a tensor lives: always the CPU.
-class Device {
+/// Names a device, "cpu", "cuda" or "cuda:1". Tensors live on the CPU.
+class PELLUCID_API Device {
  public:
-  constexpr Device(DeviceType type = kCPU, int8_t index = -1) : index_(index) {
-    if (type != kCPU) refuse("cuda");
-  }
-  Device(const std::string& name) : Device(std::string_view(name)) {}
-  Device(const char* name) : Device(std::string_view(name)) {}
-  Device(std::string_view name) {
-    if (name != "cpu" && name != "cpu:0") refuse(name);
-  }
-  constexpr DeviceType type() const { return kCPU; }
+  constexpr Device(DeviceType type = kCPU, int8_t index = -1) : type_(type), index_(index) {}
+  template <class T>
+  requires(std::convertible_to<const T&, std::string_view> && !std::is_null_pointer_v<T>)
+      Device(const T& name)
+      : Device(from_name(name)) {}
+  constexpr DeviceType type() const { return type_; }
   constexpr int8_t index() const { return index_; }
-  constexpr bool is_cpu() const { return true; }
-  constexpr bool is_cuda() const { return false; }
-  std::string str() const { return "cpu"; }
-  friend constexpr bool operator==(Device, Device) { return true; }
+  constexpr bool has_index() const { return index_ != -1; }
+  constexpr void set_index(int8_t index) { index_ = index; }
+  constexpr bool is_cpu() const { return type_ == kCPU; }
+  constexpr bool is_cuda() const { return type_ == kCUDA; }
+  /// Whether tensors can live there.
+  constexpr bool is_available() const { return is_cpu(); }
+  std::string str() const {
+    const std::string name = is_cpu() ? "cpu" : "cuda";
+    return has_index() ? name + ":" + std::to_string(index_) : name;
+  }
+  /// Throws ValueError, which begins with `who`, unless tensors can live there.
+  constexpr void require_available(std::string_view who) const {
+    if (!is_available()) refuse(who);
+  }
+  friend constexpr bool operator==(Device a, Device b) = default;
 
  private:
-  [[noreturn]] static void refuse(std::string_view name) {
-    detail::raise<ValueError>(
-        "Device: '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".", name);
-  }
+  static Device from_name(std::string_view name);
+  [[noreturn]] void refuse(std::string_view who) const;
+  DeviceType type_ = kCPU;
   int8_t index_ = -1;
 };
 
@@ -52,7 +62,7 @@ class TensorOptions {
  public:
   constexpr TensorOptions() = default;
   constexpr TensorOptions(DType t) : dtype_(t) {}
-  constexpr TensorOptions(Device) {}
+  constexpr TensorOptions(Device d) : device_(d) {}
   constexpr TensorOptions(DeviceType type) : TensorOptions(Device(type)) {}
   constexpr TensorOptions(Layout) {}
   constexpr TensorOptions(MemoryFormat f) : format_(f) {}
@@ -61,7 +71,11 @@ class TensorOptions {
     o.dtype_ = t;
     return o;
   }
-  constexpr TensorOptions device(Device) const { return *this; }
+  constexpr TensorOptions device(Device d) const {
+    auto o = *this;
+    o.device_ = d;
+    return o;
+  }
   constexpr TensorOptions device(DeviceType type, int8_t index = -1) const {
     return device(Device(type, index));
   }
@@ -82,13 +96,14 @@ class TensorOptions {
   constexpr std::optional<DType> dtype_opt() const { return dtype_; }
   constexpr bool requires_grad() const { return requires_grad_; }
   constexpr std::optional<MemoryFormat> memory_format_opt() const { return format_; }
-  constexpr Device device() const { return {}; }
+  constexpr Device device() const { return device_; }
   constexpr Layout layout() const { return kStrided; }
 
  private:
   std::optional<DType> dtype_;
   std::optional<MemoryFormat> format_;
   bool requires_grad_ = false;
+  Device device_;
 };
 
 inline constexpr TensorOptions dtype(DType t) { return TensorOptions(t); }

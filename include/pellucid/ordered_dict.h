@@ -50,11 +50,14 @@ template <class Key, class Value> class OrderedDict {
   Iterator end() { return items_.end(); }
   ConstIterator begin() const { return items_.begin(); }
   ConstIterator end() const { return items_.end(); }
-  Item& front() { return items_.front(); }
-  const Item& front() const { return items_.front(); }
-  Item& back() { return items_.back(); }
-  const Item& back() const { return items_.back(); }
-  const std::vector<Item>& items() const noexcept { return items_; }
+  Item& front() { return items_[checked(0, "front()")]; }
+  const Item& front() const { return items_[checked(0, "front()")]; }
+  Item& back() { return items_[checked(size() - 1, "back()")]; }
+  const Item& back() const { return items_[checked(size() - 1, "back()")]; }
+  const std::vector<Item>& items() const& noexcept { return items_; }
+  /// Of a temporary by value, so that `for (auto& item : module.named_parameters().items())` does
+  /// not look at what is gone.
+  std::vector<Item> items() && { return std::move(items_); }
 
   Value* find(const Key& key) noexcept {
     const auto at = index_.find(key);
@@ -69,8 +72,8 @@ template <class Key, class Value> class OrderedDict {
     fail(key, "is not defined");
   }
   const Value& operator[](const Key& key) const { return const_cast<OrderedDict&>(*this)[key]; }
-  Item& operator[](size_t i) { return items_.at(i); }
-  const Item& operator[](size_t i) const { return items_.at(i); }
+  Item& operator[](size_t i) { return items_[checked(i, "operator[]")]; }
+  const Item& operator[](size_t i) const { return items_[checked(i, "operator[]")]; }
 
   template <class V> Value& insert(Key key, V&& value) {
     if (contains(key)) fail(key, "is already defined");
@@ -118,6 +121,12 @@ template <class Key, class Value> class OrderedDict {
   }
 
  private:
+  size_t checked(size_t i, std::string_view asked) const {
+    PELLUCID_CHECK(!items_.empty(), IndexError, "OrderedDict: {} of an empty dictionary.", asked);
+    PELLUCID_CHECK(i < items_.size(), IndexError,
+                   "OrderedDict: position {} is out of range for {} entries.", i, items_.size());
+    return i;
+  }
   [[noreturn]] void fail(const Key& key, std::string_view problem) const {
     if constexpr (std::is_convertible_v<const Key&, std::string_view>)
       detail::raise<IndexError>("{} '{}' {}.", what_, std::string_view(key), problem);

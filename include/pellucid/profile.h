@@ -16,23 +16,9 @@
 #include "pellucid/dtype.h"
 #include "pellucid/machine.h"
 #include "pellucid/memory.h"
+#include "pellucid/recorder.h"
 
 namespace pellucid::profile {
-
-/// What an event is. Ops are the leaves that have a cost; all others are scopes around them.
-enum class EventKind : uint8_t {
-  Op,         ///< a record with a kernel or a view
-  Composite,  ///< a record that is written with other ops
-  Module,     ///< a module's forward
-  Backward,   ///< a node of the tape that runs its vjp
-  Engine,     ///< a whole run of backward()
-  Optimizer,  ///< a step of an optimiser
-  Wait,       ///< waiting for data
-  User,       ///< RecordFunction
-  Step,       ///< one step of a schedule, or one iteration marked by the program
-};
-inline constexpr int kEventKindCount = 9;
-PELLUCID_API std::string_view name_of(EventKind kind);
 
 /// Which part of training an event belongs to: inside a backward run, inside an optimiser's step,
 /// or neither.
@@ -55,7 +41,7 @@ struct Signature {
   double flops = 0;              ///< of one call, all that it does
   double contraction_flops = 0;  ///< the multiply-adds of products and convolutions, two each
   double bytes = 0;              ///< the least that must move
-  bool has_cost = false;  ///< whether the record knows its cost; views cost nothing and know it
+  bool has_cost = false;  ///< whether the cost is known; views cost nothing, and that is known
 };
 
 /// A line of the program.
@@ -108,6 +94,12 @@ struct Allocation {
   int32_t freed_by = -1;  ///< the innermost event that was running when it was freed
   int32_t thread = 0;
   MemoryCategory category = MemoryCategory::Other;
+  /// Alive when the recording of its process began. A block that was freed later has a row of its
+  /// own; those that stayed have one row for each category.
+  bool before = false;
+  /// Its place, and that of its free, among all blocks that were taken and given back: times may be
+  /// equal, these are not. -1 where that is not known (files before version 4), or not freed.
+  int64_t order = -1, freed_order = -1;
 };
 
 /// A moment in which a thread did not get on because of the system.
@@ -141,19 +133,14 @@ struct Sample {
   int32_t site = -1;       ///< and its line
 };
 
-/// A counter of the machine or the system over the whole run, or why there is none.
-struct Counter {
-  std::string name;  ///< "cycles", "page-faults"
-  double value = 0;
-  std::string missing;  ///< not empty: why it could not be read
-};
-
 /// How a run was recorded and how it ended.
 struct RunInfo {
   std::string program;            ///< the command line
   std::string mode = "trace";     ///< "count", "sample" or "trace"
   std::string version;            ///< of pellucid
   std::string started;            ///< "2026-11-16T10:00:00Z"
+  std::string isa;                ///< the kernels' ISA level: "v3"; "" where unknown
+  int threads = 0;                ///< that ops could use when the recording ended; 0: unknown
   int64_t duration = 0;           ///< nanoseconds from the start to the end of the recording
   int exit_code = 0, signal = 0;  ///< of the program; signal 0 where it ended by itself
   bool complete = true;           ///< whether the program closed its recording
@@ -168,7 +155,7 @@ struct RunInfo {
   int64_t peak_memory = 0;         ///< of the allocator, in bytes; 0 where unknown
   int64_t memory_at_start = 0;     ///< bytes that were alive when the recording began
   std::string stalls_missing;      ///< not empty: why page faults and switches were not recorded
-  int64_t stalls_lost = 0;         ///< records of them that found no room
+  int64_t stalls_lost = 0;         ///< how many of them found no room
   std::vector<std::string> notes;  ///< what was not recorded, or not as usual, and why
 };
 

@@ -86,12 +86,15 @@ struct DiffRow {
   enum class Verdict : uint8_t { Same, Noise, Better, Worse, Added, Removed };
   std::string name;
   double first = 0, second = 0;
-  double change = 0;         ///< second / first - 1
+  double change = 0;         ///< second / first - 1; infinite where the first is 0
   double low = 0, high = 0;  ///< the interval of `change`
   bool has_interval = false;
   int64_t first_calls = 0, second_calls = 0;
   Verdict verdict = Verdict::Same;
   bool regression = false;  ///< worse, beyond the threshold, and adds at least 1 % to the whole
+  /// What the total has beyond the other rows: code between the ops, and what medians do not add up
+  /// to. With it the rows sum to the total on each side.
+  bool rest = false;
 };
 struct Diff {
   std::string what;           ///< "median seconds per optimiser step"
@@ -99,9 +102,13 @@ struct Diff {
   bool between_runs = false;  ///< whether that is the scatter of several runs
   std::vector<DiffRow> rows;  ///< the total first, then by the size of the difference
   bool regression = false;
+  /// Why the two sides may differ for other reasons than the program: another command, number of
+  /// threads, machine or version, a recording that was cut off. One sentence each.
+  std::vector<std::string> warnings;
 };
 /// The scatter inside two runs says nothing about the next run: a row that is surely different
-/// between these two may differ as much between two runs of the same program.
+/// between these two may differ as much between two runs of the same program. Throws ValueError for
+/// recordings of different modes, or of a mode that has no times: there is nothing to compare.
 PELLUCID_API Diff diff(const Profile& first, const Profile& second,
                        const DiffOptions& options = {});
 /// Several runs a side: the intervals come from the scatter between the runs. One side may be a

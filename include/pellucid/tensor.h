@@ -1,7 +1,8 @@
-// Tensor: the one tensor type, a counted handle. Operators as methods come from the op records
+// Tensor: the one tensor type, a counted handle. Operators as methods come from the op definitions
 // (tensor_methods.inc is generated); here are the handle, its facts, its data and its gradient.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <iosfwd>
 #include <optional>
@@ -36,6 +37,8 @@ template <class T, size_t N> class TensorAccessor {
       : data_(data), sizes_(sizes), strides_(strides) {}
   int64_t size(int64_t i) const { return sizes_[i]; }
   int64_t stride(int64_t i) const { return strides_[i]; }
+  IntArrayRef sizes() const { return {sizes_, N}; }
+  IntArrayRef strides() const { return {strides_, N}; }
   T* data() const { return data_; }
   decltype(auto) operator[](int64_t i) const {
     if constexpr (N == 1)
@@ -55,6 +58,18 @@ class PELLUCID_API Tensor {
  public:
   Tensor() = default;
   explicit Tensor(detail::Ref<detail::TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+  // An assignment to a variable makes it a handle of the other tensor. One to what an expression
+  // gives, x[0] = y or x.index({Slice(1)}) = 2, writes the values into that tensor, broadcast and
+  // converted as by copy_. Where nobody else sees the tensor, because the index made a copy, it
+  // throws ValueError: the write would be lost.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  Tensor operator=(const Tensor& values) &&;
+  Tensor operator=(Tensor&& values) &&;  // NOLINT(performance-noexcept-move-constructor): it copies
+  Tensor operator=(const Scalar& value) &&;
 
   // Facts
   bool defined() const { return static_cast<bool>(impl_); }
@@ -68,6 +83,8 @@ class PELLUCID_API Tensor {
   }
   int64_t size(int64_t d) const;
   int64_t stride(int64_t d) const;
+  template <detail::Mistaken<int64_t> T> int64_t size(T) const = delete;
+  template <detail::Mistaken<int64_t> T> int64_t stride(T) const = delete;
   int64_t numel() const { return impl().numel; }
   DType dtype() const { return impl().dtype; }
   DType scalar_type() const { return impl().dtype; }
@@ -93,6 +110,10 @@ class PELLUCID_API Tensor {
   /// Whether isclose holds for every element.
   bool allclose(const Tensor& other, double rtol = 1e-05, double atol = 1e-08,
                 bool equal_nan = false) const;
+  template <detail::Mistaken<double> T, class... Rest>
+  bool allclose(const Tensor& other, T rtol, Rest...) const = delete;
+  template <detail::Mistaken<double> T>
+  bool allclose(const Tensor& other, double rtol, T atol, bool equal_nan = false) const = delete;
   bool is_same(const Tensor& o) const { return impl_ == o.impl_; }
   bool is_alias_of(const Tensor& o) const {
     return impl().storage && impl().storage == o.impl().storage;
@@ -113,13 +134,15 @@ class PELLUCID_API Tensor {
     return static_cast<const T*>(const_data_ptr());
   }
   template <class T> T* mutable_data_ptr() const { return data_ptr<T>(); }
-  template <class T, size_t N> TensorAccessor<T, N> accessor() const {
+  template <class T, size_t N> TensorAccessor<T, N> accessor() const& {
     PELLUCID_CHECK(dim() == static_cast<int64_t>(N), ShapeError,
                    "accessor: the tensor has {} dimensions but {} were asked for (sizes {}).",
                    dim(), N, sizes());
     T* data = data_ptr<T>();
     return {data, impl().sizes.data(), impl().strides.data()};
   }
+  /// The accessor of a temporary would look at memory that is gone: keep the tensor in a variable.
+  template <class T, size_t N> TensorAccessor<T, N> accessor() const&& = delete;
   /// The value of a tensor with one element.
   Scalar item() const;
   template <class T> T item() const { return item().to<T>(); }
@@ -132,7 +155,8 @@ class PELLUCID_API Tensor {
     return *this;
   }
   bool is_leaf() const;
-  /// The accumulated gradient; undefined until backward has reached this tensor.
+  /// The accumulated gradient; undefined until backward has reached this tensor. A reference, as in
+  /// libtorch: read it when no other thread runs backward into this tensor.
   const Tensor& grad() const;
   Tensor& mutable_grad() const;
   void set_grad(const Tensor& g) const;
@@ -175,10 +199,12 @@ class PELLUCID_API Tensor {
   // Conversions and copies that take options
   Tensor to(DType dtype, bool non_blocking = false, bool copy = false,
             std::optional<MemoryFormat> format = std::nullopt) const;
-  Tensor to(Device, DType dtype, bool non_blocking = false, bool copy = false) const {
+  Tensor to(Device device, DType dtype, bool non_blocking = false, bool copy = false) const {
+    device.require_available("to");
     return to(dtype, non_blocking, copy);
   }
-  Tensor to(Device, bool non_blocking = false, bool copy = false) const {
+  Tensor to(Device device, bool non_blocking = false, bool copy = false) const {
+    device.require_available("to");
     return copy ? to(dtype(), non_blocking, copy) : *this;
   }
   Tensor to(DeviceType type, bool non_blocking = false, bool copy = false) const {
@@ -205,6 +231,9 @@ class PELLUCID_API Tensor {
                            const Scalar& value) const;
   Tensor operator[](int64_t i) const;
   Tensor operator[](const Tensor& index) const;
+  /// An integer only; throws IndexError for another number.
+  Tensor operator[](const Scalar& index) const;
+  template <detail::Among<detail::kFloats> T> Tensor operator[](T) const = delete;
 
   // Operators
   Tensor operator-() const;
@@ -227,7 +256,7 @@ class PELLUCID_API Tensor {
   // For kernels and the core: no exposure of a layout that an op chose.
   detail::TensorImpl& impl() const {
     check_defined();
-    return *impl_.get();
+    return *impl_;
   }
   const detail::Ref<detail::TensorImpl>& impl_ref() const { return impl_; }
   void* raw_data() const { return impl().data(); }
@@ -235,7 +264,8 @@ class PELLUCID_API Tensor {
   template <class T> T* raw() const { return static_cast<T*>(impl().data()); }
   /// Makes a layout that an op chose visible as PyTorch's: rewrites the values row-major, in place.
   void expose() const {
-    if (impl().hidden_layout) [[unlikely]]
+    // Another thread may be about to do so: its writes are seen before the flag is.
+    if (std::atomic_ref<bool>(impl().hidden_layout).load(std::memory_order_acquire)) [[unlikely]]
       make_exposed();
   }
 

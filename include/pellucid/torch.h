@@ -94,8 +94,23 @@ namespace c10 = pellucid;
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, __VA_ARGS__)
 #define AT_ERROR(...) throw ::pellucid::Error(::pellucid::str(__VA_ARGS__))
 
-/// An option with a getter and a setter that returns the options, as libtorch's.
-#define TORCH_ARG(T, name) PELLUCID_ARG(T, name)
+/// An option with a getter and a setter that returns the options, as libtorch's. Unlike
+/// PELLUCID_ARG it has no template, so that a class inside a function can use it.
+#define TORCH_ARG(T, name)                                        \
+ public:                                                          \
+  inline auto name(const T& new_##name)->decltype(*this) {        \
+    this->name##_ = new_##name;                                   \
+    return *this;                                                 \
+  }                                                               \
+  inline auto name(T&& new_##name)->decltype(*this) {             \
+    this->name##_ = std::move(new_##name);                        \
+    return *this;                                                 \
+  }                                                               \
+  inline const T& name() const noexcept { return this->name##_; } \
+  inline T& name() noexcept { return this->name##_; }             \
+                                                                  \
+ private:                                                         \
+  T name##_
 
 /// Defines the handle `Name` of the module class ImplType (NameImpl in TORCH_MODULE).
 #define TORCH_MODULE_IMPL(Name, ImplType)                       \

@@ -2,25 +2,25 @@
 
     import pellucid as torch
 
-Functions and Tensor methods of operators are bound from their records (`pellucid ops`, `pellucid.add.__doc__`).
+Functions and Tensor methods of operators are bound from their op definitions (`pellucid ops`, `pellucid.add.__doc__`).
 """
+import os as _os
+
 from . import _C
-from . import _functions, _more, _statistics, _storage, _tensor, _tensor_writes, _types
+from . import _functions, _sharing, _storage, _tensor, _tensor_writes, _types
 
 _tensor.install()
-_more.install((_more, _statistics))
 _storage.install()
+_sharing.install()
 _tensor_writes.install()
-_C._profile_package(__file__.rpartition("/")[0] + "/")
+_C._profile_package(*(_file.rpartition("/")[0] + "/" for _file in (__file__, _os.__file__)))
 
-# What every record gives; what begins with an underscore and gradients' own ops stay in _C.functions.
+# A function for every op; what begins with an underscore and gradients' own ops stay in _C.functions.
 globals().update({_name: _f for _name, _f in _C.functions.items()
                   if not _name.startswith("_") and not _name.endswith("_backward")})
-globals().update(_more.aliases())
-for _module in (_functions, _more, _statistics):
-    globals().update({_name: _f for _name, _f in vars(_module).items()
-                      if callable(_f) and getattr(_f, "__module__", "").startswith("pellucid") and not _name.startswith("_")
-                      and _name not in ("check_device", "atleast", "install", "aliases")})
+globals().update({_name: _f for _name, _f in vars(_functions).items()
+                  if callable(_f) and getattr(_f, "__module__", "").startswith("pellucid") and not _name.startswith("_")
+                  and _name not in ("check_device", "atleast")})
 globals().update({_name: getattr(_C, _name) for _name in (
     "Error ShapeError IndexError ValueError OutOfMemoryError NotImplementedError IoError AutogradError Tensor Size dtype "
     "memory_format contiguous_format preserve_format channels_last is_grad_enabled is_inference_mode_enabled "
@@ -41,7 +41,6 @@ device, layout, strided, finfo, iinfo = (_types.device, _types.layout, _types.st
 UntypedStorage, TypedStorage = _storage.UntypedStorage, _storage.TypedStorage
 inf, nan, pi, e = 1e400, 1e400 - 1e400, 3.141592653589793, 2.718281828459045
 newaxis = None
-clip, clip_ = clamp, clamp_  # noqa: F821
 
 from .autograd.forward_modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import Generator, default_generator, get_rng_state, set_rng_state  # noqa: E402
@@ -49,7 +48,7 @@ from .serialization import load, save  # noqa: E402
 from ._legacy import (BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor,  # noqa: E402
                       IntTensor, LongTensor, ShortTensor, get_default_device, set_default_device, set_default_tensor_type)
 
-__version__ = "0.1.0"
+__version__ = _C.__version__
 _SUBMODULES = set("nn profiler optim utils autograd linalg special testing random cuda backends types serialization torchviz amp "
                   "distributions func jit multiprocessing distributed version compiler accelerator".split())
 _LATER = {"autocast": "amp", "GradScaler": "amp", "vmap": "func", "make_dot": "torchviz"}  # names of submodules that are named here too

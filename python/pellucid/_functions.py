@@ -1,8 +1,6 @@
-"""Functions of the torch namespace whose Python form is not that of a record: creation from data, variadic arguments, words
+"""Functions of the torch namespace whose Python form is not that of an op: creation from data, variadic arguments, words
 for numbers, results that depend on flags."""
-import builtins
-
-from . import _C
+from . import _C, _promises
 from ._tensor import Tensor, nonzero, split, unique, unique_consecutive  # noqa: F401 (functions and methods alike)
 from ._printing import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from ._types import check_device
@@ -44,12 +42,22 @@ def from_numpy(array):
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     """A one-dimensional tensor over the memory of a buffer."""
-    view = memoryview(buffer).cast("B")[offset:]
-    if count >= 0:
-        view = view[:count * dtype.itemsize]
-    elif len(view) % dtype.itemsize:
-        raise ValueError(f"buffer length ({len(view)} bytes) after offset ({offset} bytes) must be a multiple of element size "
-                         f"({dtype.itemsize})")
+    try:
+        view = memoryview(buffer).cast("B")
+    except TypeError:
+        raise ValueError(f"frombuffer: {type(buffer).__name__} does not implement Python buffer protocol.") from None
+    size, length = dtype.itemsize, len(view)
+    if length == 0 or count == 0:
+        raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
+    if not 0 <= offset < length:
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) minus 1")
+    if count > 0 and offset + count * size > length:
+        raise ValueError(f"requested buffer length ({count} * {size} bytes) after offset ({offset} bytes) must not be greater "
+                         f"than actual buffer length ({length} bytes)")
+    if count < 0 and (length - offset) % size:
+        raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of element "
+                         f"size ({size})")
+    view = view[offset:offset + count * size] if count > 0 else view[offset:]
     letter = {"float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint8": "B",
               "bool": "?"}.get(str(dtype).rpartition(".")[2])
     if letter is None:
@@ -75,6 +83,8 @@ def _tensors(args):
 
 def meshgrid(*tensors, indexing="ij"):
     """Grids of coordinates, one per one-dimensional tensor."""
+    if len({t.dtype for t in _tensors(tensors)}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     return _F["meshgrid"](_tensors(tensors), indexing or "ij")
 
 
@@ -128,13 +138,6 @@ def arange(start=None, end=None, step=None, **options):
     return _F["arange"](start, end, 1 if step is None else step, **options)
 
 
-def range(start=0, end=None, step=1, **options):
-    """Numbers from start to end, both ends included."""
-    dtype = options.pop("dtype", None) or _C.get_default_dtype()
-    count = int((end - start) / step) + 1
-    return (_F["arange"](0, count, dtype=_C.float64) * step + start).to(dtype)
-
-
 def linspace(start, end, steps, *, dtype=None, **options):
     """`steps` numbers from start to end."""
     number = lambda v: v.item() if isinstance(v, Tensor) else v
@@ -156,7 +159,9 @@ def tensordot(a, b, dims=2, out=None):
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
-        dims = list(builtins.range(-dims, 0)), list(builtins.range(dims))
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        dims = list(range(-dims, 0)), list(range(dims))
     one, two = ([d] if isinstance(d, int) else list(d) for d in dims)
     return _F["tensordot"](a, b, one, two)
 
@@ -230,9 +235,30 @@ def set_default_dtype(dtype):
 
 def cartesian_prod(*tensors):
     """All combinations of elements, one a row."""
-    if len(tensors) == 1:
-        return tensors[0]
-    return _F["stack"]([g.flatten() for g in meshgrid(*tensors)], dim=1)
+    return _F["cartesian_prod"](_tensors(tensors))
+
+
+def chain_matmul(*matrices):
+    """The product of several matrices, in the cheapest order."""
+    return _F["chain_matmul"](_tensors(matrices))
+
+
+def histogram(input, bins, *, range=None, weight=None, density=False):
+    """(counts, edges) of bins, given by their number or their edges."""
+    if isinstance(bins, Tensor):
+        if range is not None:
+            raise TypeError("histogram(): range goes with a number of bins, not with edges")
+        return _F["histogram"](input, bins, weight=weight, density=density)
+    ends = None if range is None else _C._make_tensor([float(v) for v in range], _C.float64)
+    return _F["histogram"](input, bins, range=ends, weight=weight, density=density)
+
+
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    """Central differences along each dim: one tensor a dim. The spacing is a number, or a number or the places for each dim."""
+    if isinstance(spacing, (list, tuple)):
+        spacing = [s if isinstance(s, Tensor) else _C._make_tensor(float(s), _C.float64) for s in spacing]
+        spacing = [s.to(input.dtype) if input.is_floating_point() else s for s in spacing]
+    return _F["gradient"](input, spacing=spacing, dim=dim, edge_order=edge_order)
 
 
 _DISTANCE_MODES = {None: None, "use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1,
@@ -249,28 +275,35 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
 def empty_permuted(size, physical_layout, **options):
     """An uninitialised tensor whose dims lie in memory in the given order."""
     order = list(physical_layout)
+    if sorted(order) != list(range(len(size))):
+        raise RuntimeError(f"empty_permuted: physical_layout {tuple(order)} must name each dim of size {tuple(size)} once")
     made = _F["empty"]([size[d] for d in order], **options)
-    return made.permute([order.index(d) for d in builtins.range(len(order))])
+    return made.permute([order.index(d) for d in range(len(order))])
+
+
+_asked = {"deterministic": False, "precision": "highest"}
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Accepted: results never depend on threads here."""
+    """Kept for those who ask; there is nothing to switch: results never depend on threads here."""
+    _asked["deterministic"] = bool(mode)
 
 
 def are_deterministic_algorithms_enabled():
-    """True: results never depend on threads here."""
-    return True
+    """What use_deterministic_algorithms was called with; results never depend on threads in either case."""
+    return _asked["deterministic"]
 
 
 def set_float32_matmul_precision(precision):
-    """Accepted: products of float32 are always computed in float32."""
+    """Kept for those who ask; products of float32 are always computed in float32, which every setting allows."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError(f"float32 matmul precision must be highest, high or medium, found {precision}")
+    _asked["precision"] = precision
 
 
 def get_float32_matmul_precision():
-    """'highest': products of float32 are always computed in float32."""
-    return "highest"
+    """What set_float32_matmul_precision was called with."""
+    return _asked["precision"]
 
 
 def set_num_interop_threads(threads):
@@ -297,6 +330,14 @@ def detach_(input):
     return input.detach_()
 
 
-def compile(model=None, **_):
-    """The model itself: every op runs at once. Accepted so that programs run unchanged."""
+def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    """Layers of lstm_cell over the steps of sequences, from hx = (h, c): the outputs, the last h and the last c."""
+    h, c = hx
+    return tuple(_F["lstm"](input, h, c, list(params), has_biases, num_layers, dropout, train, bidirectional, batch_first))
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+    """The model itself, with a warning: every op runs at once. Accepted so that programs run unchanged."""
+    if not disable:
+        _promises.compile_warning("torch.compile")
     return model if model is not None else lambda m: m

@@ -49,9 +49,36 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__spec__, module.__loader__, module.__package__ = real, real.loader, real.parent
 
 
+class _Pretend:
+    """What a process that multiprocessing starts anew reads before anything else: reading it calls pretend_to_be_torch()."""
+
+    def __reduce__(self):
+        # Where pellucid is found by a change of sys.path alone, the child finds _as_torch by the same, a moment later.
+        program = ("try:\n    from pellucid._run import pretend_to_be_torch\n    pretend_to_be_torch()\n"
+                   "except ImportError:\n    pass")
+        return exec, (program,)
+
+
+def _prepare_children():
+    """Processes of the start methods spawn and forkserver are told what they are before they import the program."""
+    from multiprocessing import spawn
+    usual = spawn.get_preparation_data
+
+    def get_preparation_data(name):
+        return {"pellucid": _Pretend(), **usual(name)}
+    spawn.get_preparation_data = get_preparation_data
+
+
+def _put_on_path():
+    """Puts _as_torch before every place where PyTorch may be; the program's own folder stays first: programs use sys.path[0]."""
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_as_torch")
+    sys.path[:] = [p for p in sys.path if p != here]
+    sys.path.insert(1 if sys.path else 0, here)
+
+
 def pretend_to_be_torch():
-    """From now on `import torch` gives pellucid, here and in processes that multiprocessing starts anew."""
+    """From now on `import torch` gives pellucid, here and in processes that multiprocessing starts."""
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-        # Those get sys.path and import the program's file before anything of ours.
-        sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_as_torch"))
+        _put_on_path()
+        _prepare_children()

@@ -1,36 +1,72 @@
-"""storage() and untyped_storage(): the memory behind a tensor and its views, to look at."""
+"""storage() and untyped_storage(): the memory behind a tensor and its views."""
+from . import _C
 from ._tensor import Tensor
 
 
-def _elements(tensor):
-    """All elements of the memory that the tensor views, as far as it and its base reach."""
-    base = tensor._base if getattr(tensor, "_base", None) is not None else tensor
-    base = base.detach()
-    extent = 1 + sum((n - 1) * step for n, step in zip(base.shape, base.stride())) if base.numel() else 0
-    return base.as_strided((base.storage_offset() + extent,), (1,), 0)
-
-
 class UntypedStorage:
-    """The bytes behind a tensor. Two tensors that share memory have the same data_ptr()."""
+    """The bytes behind a tensor, kept alive whatever the tensor becomes. Two tensors that share memory have the same data_ptr()."""
+
     def __init__(self, tensor):
-        self._all = _elements(tensor)
+        self._any = tensor.detach() if isinstance(tensor, Tensor) else _C.functions["empty"]((int(tensor),), dtype=_C.uint8)
+
+    @property
+    def _all(self):
+        return _C._storage_bytes(self._any)
 
     def data_ptr(self):
         return self._all.data_ptr()
 
     def nbytes(self):
-        return self._all.numel() * self._all.element_size()
+        return _C._storage_size(self._any)
 
     def size(self):
         return self.nbytes()
 
-    __len__ = size
+    def __len__(self):
+        return self.size()
+
+    def element_size(self):
+        return self._all.element_size()
+
+    def resize_(self, size):
+        """Makes the storage larger; the memory that tensors look at is never taken away from them."""
+        wanted = size * self.element_size()
+        if wanted < self.nbytes():
+            raise _C.NotImplementedError(f"resize_: a storage of {self.nbytes()} bytes cannot shrink to {wanted}: tensors may look "
+                                         "at its end. Make a clone of the part that is needed.")
+        _C._grow_storage(self._any, wanted)
+        return self
+
+    def share_memory_(self):
+        """Moves the bytes into memory that processes share."""
+        _C._share(self._any)
+        return self
+
+    def is_shared(self):
+        return _C._is_shared(self._any)
+
+    def fill_(self, value):
+        self._all.fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        self._all.copy_(source._all)
+        return self
+
+    def clone(self):
+        return type(self)(self._all.clone())
 
     def tolist(self):
-        return list(self._all.numpy().tobytes())
+        return self._all.tolist()
+
+    def __iter__(self):
+        return iter(self.tolist())
 
     def __getitem__(self, i):
-        return self.tolist()[i]
+        return self._all[i].item() if isinstance(i, int) else self._all[i].tolist()
+
+    def __setitem__(self, i, value):
+        self._all[i] = value
 
     def __repr__(self):
         values = "".join(f" {b}\n" for b in self.tolist())
@@ -42,29 +78,17 @@ class TypedStorage(UntypedStorage):
 
     @property
     def dtype(self):
-        return self._all.dtype
+        return self._any.dtype
+
+    @property
+    def _all(self):
+        return _C._storage_view(self._any, self.dtype, 0, [self.nbytes() // self.dtype.itemsize], [1])
 
     def size(self):
         return self._all.numel()
 
-    __len__ = size
-
-    def tolist(self):
-        return self._all.tolist()
-
-    def element_size(self):
-        return self._all.element_size()
-
     def untyped(self):
-        made = UntypedStorage.__new__(UntypedStorage)
-        made._all = self._all
-        return made
-
-    def __getitem__(self, i):
-        return self._all[i].item() if isinstance(i, int) else self._all[i].tolist()
-
-    def __setitem__(self, i, value):
-        self._all[i] = value
+        return UntypedStorage(self._any)
 
     def __repr__(self):
         values = "".join(f" {v}\n" for v in self.tolist())

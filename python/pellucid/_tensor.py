@@ -1,6 +1,6 @@
 """Tensor methods that need no speed: conversions, hooks, backward, copies, NumPy, formatting.
 
-The type itself is the extension's; `install()` adds what is here to it. Methods that op records describe are bound in C++.
+The type itself is the extension's; `install()` adds what is here to it. Methods that op definitions describe are bound in C++.
 """
 import builtins
 import copyreg
@@ -158,42 +158,19 @@ def __reversed__(self):
 
 
 def _rebuild(kind, data, requires_grad, attributes):
-    (_, tensor), = _C._parse_safetensors(data)[0]
+    """For pickles of version 0.1, which hold a safetensors file for each tensor."""
+    (_, tensor), = _C._parse_tensors(data)[0]
     made = Tensor.__new__(kind, tensor) if kind is not Tensor else tensor
     made.requires_grad_(requires_grad)
     made.__dict__.update(attributes)
     return made
 
 
-def __reduce_ex__(self, protocol):
-    """Pickles as the bytes of a safetensors file: reading them runs no code."""
-    if not self.is_leaf:
-        self = self.detach()
-    data = _C._safetensors_bytes([("tensor", self.detach())], [])
-    return _rebuild, (type(self), data, self.requires_grad, {})
-
-
-def __deepcopy__(self, memo):
-    if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
-                           "moment; use detach() first.")
-    if id(self) in memo:
-        return memo[id(self)]
-    with _no_grad():
-        new = self.detach().clone()
-    if type(self) is not Tensor:
-        new = Tensor.__new__(type(self), new)
-    new.requires_grad_(self.requires_grad)
-    memo[id(self)] = new
-    if self.grad is not None:
-        new.grad = self.grad.detach().clone()
-    return new
-
-
 def __copy__(self):
     new = self.detach()
     if type(self) is not Tensor:
         new = Tensor.__new__(type(self), new)
+    new.__dict__.update(self.__dict__)
     return new.requires_grad_(self.requires_grad) if self.is_leaf else new
 
 
@@ -296,7 +273,7 @@ def install():
     """Adds what is here to the Tensor type."""
     here = globals()
     for name in ("backward register_hook register_post_accumulate_grad_hook to numpy __array__ __array_wrap__ __dlpack__ __iter__ "
-                 "__contains__ __format__ __reversed__ __reduce_ex__ __deepcopy__ __copy__ new_full new_tensor split unique "
+                 "__contains__ __format__ __reversed__ __copy__ new_full new_tensor split unique "
                  "unique_consecutive nonzero norm cuda new _repr_html_").split():
         setattr(Tensor, name, here[name])
     Tensor.type = type_
@@ -317,7 +294,6 @@ def install():
     Tensor.is_inference = lambda self: _C._is_inference(self)
     Tensor.is_same_size = lambda self, other: self.shape == other.shape
     Tensor.is_conj = Tensor.is_neg = lambda self: False
-    Tensor.conj = lambda self: self
     Tensor.get_device = lambda self: -1
     Tensor.is_signed = lambda self: self.dtype.is_signed
     Tensor.is_set_to = lambda self, other: _C._is_set_to(self, other)
@@ -335,12 +311,8 @@ def install():
     Tensor.H = _property(_F["t"], "The transpose of a matrix.")
     Tensor.mH = _property(_F["mT"], "The last two dims swapped: there are no complex types.")
     Tensor.real = _property(lambda self: self, "The tensor itself: there are no complex types.")
-    Tensor.clip, Tensor.clip_ = Tensor.clamp, Tensor.clamp_
-    Tensor.resolve_conj = Tensor.resolve_neg = lambda self: self
     Tensor.pin_memory = lambda self, device=None: self
     Tensor.is_pinned = lambda self: False
-    Tensor.share_memory_ = lambda self: self
-    Tensor.is_shared = lambda self: False
     _C.Node.register_hook = node_register_hook
     _C.Node.register_prehook = node_register_prehook
     copyreg.pickle(_C.dtype, lambda t: (_dtype, (str(t).rpartition(".")[2],)))

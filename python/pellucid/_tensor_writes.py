@@ -1,5 +1,5 @@
-"""Tensor methods that write into a tensor in ways no op record describes: places, random numbers, other sizes, Python functions."""
-import math
+"""Tensor methods that write into a tensor in ways no op definition describes: places, other sizes, Python functions."""
+import math as _math
 
 from . import _C
 from ._tensor import Tensor
@@ -21,22 +21,6 @@ def fill_diagonal_(self, fill_value, wrap=False):
     return self
 
 
-def geometric_(self, p, *, generator=None):
-    """Random numbers of tries up to the first success."""
-    return self.copy_((_F["rand"](tuple(self.shape), dtype=_C.float64, **_from(generator)).neg_().log1p_()
-                       / math.log1p(-p)).ceil_().clamp_(min=1))
-
-
-def cauchy_(self, median=0, sigma=1, *, generator=None):
-    """Random numbers of a Cauchy distribution."""
-    u = _F["rand"](tuple(self.shape), dtype=_C.float64, **_from(generator))
-    return self.copy_((u.sub_(0.5).mul_(math.pi)).tan_().mul_(sigma).add_(median))
-
-
-def _from(generator):
-    return {} if generator is None else {"generator": generator}
-
-
 def put_(self, index, source, accumulate=False):
     """Writes source to the places that index numbers in the flattened tensor."""
     flat = self.reshape(-1)
@@ -45,24 +29,28 @@ def put_(self, index, source, accumulate=False):
 
 
 def resize_(self, *sizes, memory_format=None):
-    """The same elements in other sizes, as many of them as fit; further ones are not initialised."""
+    """Other sizes over the same storage, which grows where it is too small; further elements are not initialised."""
     sizes = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
-    count = 1
-    for n in sizes:
-        count *= n
-    if self.requires_grad:
-        raise RuntimeError("cannot resize variables that require grad")
-    if tuple(sizes) != tuple(self.shape):
-        made = _F["empty"]((count,), dtype=self.dtype)
-        kept = min(count, self.numel())
-        made[:kept] = self.reshape(-1)[:kept]
-        self.data = made.view(tuple(sizes))
+    if memory_format not in (None, _C.contiguous_format, _C.preserve_format):
+        raise NotImplementedError(f"resize_: {memory_format} is not there; resize first, then take contiguous(memory_format=...)")
+    _C._resize(self, [int(n) for n in sizes])
     return self
 
 
-def set_(self, source=None):
-    """Makes this tensor another view of what source looks at; without one, a tensor of nothing."""
-    self.data = _F["empty"]((0,), dtype=self.dtype) if source is None else source.detach()
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes this tensor another view of what source, a tensor or a storage, looks at; without one, a tensor of nothing."""
+    if source is None:
+        self.data = _F["empty"]((0,), dtype=self.dtype)
+        return self
+    over = source.detach() if isinstance(source, Tensor) else source._any
+    if hasattr(source, "dtype") and source.dtype != self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    if size is None and not isinstance(source, Tensor):
+        size = (source.nbytes() // self.dtype.itemsize,)
+    if size is not None:
+        steps = stride if stride is not None else [_math.prod(size[i + 1:]) for i in range(len(size))]
+        over = _C._storage_view(over, self.dtype, storage_offset, list(size), list(steps))
+    self.data = over
     return self
 
 
@@ -86,7 +74,7 @@ def apply_(self, function):
 
 def install():
     """Adds what is here to the Tensor type."""
-    for method in (fill_diagonal_, geometric_, cauchy_, put_, resize_, set_, map_, apply_, _swapping("swapaxes_"),
+    for method in (fill_diagonal_, put_, resize_, set_, map_, apply_, _swapping("swapaxes_"),
                    _swapping("swapdims_")):
         setattr(Tensor, method.__name__, method)
-    Tensor.resize_as_ = lambda self, other: self.resize_(other.shape)
+    Tensor.resize_as_ = lambda self, other, memory_format=None: self.resize_(other.shape, memory_format=memory_format)

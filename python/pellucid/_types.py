@@ -5,7 +5,7 @@ from . import _C
 
 
 def named_results(name, fields):
-    """A named tuple that prints its parts one below the other, as those of the records do."""
+    """A named tuple that prints its parts one below the other, as those of the ops do."""
     base = namedtuple(name, fields)
 
     def __repr__(self):

@@ -1,4 +1,5 @@
-"""torch.compiler: accepted where it would change how a program is compiled; ops run at once here."""
+"""torch.compiler: nothing is compiled, so what changes how a program is compiled has nothing to change; ops run at once here."""
+from ._functions import compile  # noqa: F401
 
 
 def disable(fn=None, recursive=True, **_):

@@ -1,14 +1,18 @@
-"""torch.jit: programs are accepted as they are; nothing is compiled, what comes back is what was given."""
+"""torch.jit: nothing is compiled, what comes back is what was given; what was asked to compile says so once."""
 from typing import Final  # noqa: F401
+
+from ._promises import compile_warning
 
 
 def script(obj, *args, **kwargs):
-    """The function or module itself."""
+    """The function or module itself, with a warning."""
+    compile_warning("torch.jit.script")
     return obj
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
-    """The function or module itself, after one call with the example."""
+    """The function or module itself, with a warning, after one call with the example."""
+    compile_warning("torch.jit.trace")
     if example_inputs is not None:
         func(*example_inputs) if isinstance(example_inputs, tuple) else func(example_inputs)
     return func
@@ -19,11 +23,23 @@ def ignore(drop=False, **kwargs):
     return drop if callable(drop) else lambda function: function
 
 
-export = unused = script_if_tracing = interface = script_method = script
+def export(fn):
+    """The function itself: the mark of a method to compile."""
+    return fn
+
+
+unused = interface = script_if_tracing = export
+
+
+def script_method(fn):
+    """The method itself, with a warning."""
+    compile_warning("torch.jit.script_method")
+    return fn
 
 
 def freeze(mod, *args, **kwargs):
-    """The module itself."""
+    """The module itself, with a warning."""
+    compile_warning("torch.jit.freeze")
     return mod
 
 

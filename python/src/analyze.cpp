@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "caster.h"
+#include "hooks.h"
 #include "pellucid/profile_report.h"
 #include "pellucid/why_alive.h"
 #include "register.h"
@@ -15,7 +16,9 @@ namespace pellucid::python {
 namespace {
 
 std::function<Tensor(const Tensor&)> function_of(const nb::object& f) {
-  return [f](const Tensor& x) { return nb::cast<Tensor>(f(nb::steal(wrap_known(x)))); };
+  return [f](const Tensor& x) {
+    return returned_tensor(f(nb::steal(wrap_known(x))), "the analyzed function");
+  };
 }
 
 AnalyzedModel model_of(const nb::object& f, const std::vector<Tensor>& parameters) {
@@ -85,6 +88,8 @@ void register_analyze(nb::module_& m) {
   m.def("_diff", &compare_runs);
   m.def("_why_alive",
         [](const Tensor& t, const std::vector<std::pair<std::string, Tensor>>& variables) {
+          // Without the GIL: a node may be running on another thread, whose backward needs it.
+          const nb::gil_scoped_release unlocked;
           return why_alive(t, variables).to_string();
         });
 }

@@ -1,6 +1,6 @@
 // Loops around one call, for `pellucid anatomy --python`: the call as the interpreter makes it but
-// without the interpreter, and the same call at the door with its arguments bound beforehand. Their
-// difference is what binding costs.
+// without the interpreter, and the same call in the dispatcher with its arguments bound beforehand.
+// Their difference is what binding costs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -87,7 +87,7 @@ double time_method(const nb::object& name, const nb::tuple& args, int64_t number
   });
 }
 
-double time_door(const std::string& op, const nb::tuple& args, int64_t number) {
+double time_dispatch(const std::string& op, const nb::tuple& args, int64_t number) {
   const std::vector<PyObject*> list = borrowed(args);
   for (const OpDef* def : find_ops(op)) {
     const Signature signature(*def);
@@ -109,7 +109,7 @@ void register_anatomy(nb::module_& m) {
   m.def("_time_operator", &time_operator);
   m.def("_time_function", &time_function);
   m.def("_time_method", &time_method);
-  m.def("_time_door", &time_door);
+  m.def("_time_dispatch", &time_dispatch);
 }
 
 }  // namespace pellucid::python

@@ -10,13 +10,13 @@ namespace pellucid::python {
 namespace {
 
 struct Alias {
-  std::string_view name, others[3];
+  std::string_view name, others[4];
 };
 // NumPy's spellings, as PyTorch takes them.
-constexpr Alias kAliases[] = {{"dim", {"axis", "", ""}},
-                              {"keepdim", {"keepdims", "", ""}},
-                              {"input", {"self", "x", "a"}},
-                              {"other", {"x2", "", ""}}};
+constexpr Alias kAliases[] = {{"dim", {"axis"}},
+                              {"keepdim", {"keepdims"}},
+                              {"input", {"self", "x", "a", "A"}},
+                              {"other", {"x2"}}};
 
 PyObject* interned(std::string_view text) {
   PyObject* o = PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
@@ -169,7 +169,7 @@ Signature::Signature(const OpDef& def) : op(&def), info(def.info) {
     spec.name = interned(shown);
     for (const Alias& alias : kAliases)
       if (alias.name == shown)
-        for (int i = 0; i < 3 && !alias.others[i].empty(); ++i)
+        for (int i = 0; i < 4 && !alias.others[i].empty(); ++i)
           spec.aliases[i] = interned(alias.others[i]);
     if (a.name == "self" && a.type == ArgType::Tensor) self = static_cast<int>(args.size()) - 1;
     positional_ended = positional_ended || a.keyword_only;

@@ -1,6 +1,6 @@
-// Argument parsers compiled from op records at import: which Python arguments fit a schema, and the
-// door's borrowed inputs and attributes made from them. A call looks nothing up by name: keywords
-// are interned strings that are compared by address first.
+// Argument parsers compiled from ops at import: which Python arguments fit a schema, and the
+// dispatcher's borrowed inputs and attributes made from them. A call looks nothing up by name:
+// keywords are interned strings that are compared by address first.
 #pragma once
 
 #include <Python.h>
@@ -17,7 +17,7 @@ namespace pellucid::python {
 struct ArgSpec {
   const Arg* arg = nullptr;
   PyObject* name = nullptr;   ///< interned; what Python calls it (input for self)
-  PyObject* aliases[3] = {};  ///< interned; NumPy's names that PyTorch takes too
+  PyObject* aliases[4] = {};  ///< interned; NumPy's names that PyTorch takes too
   Attr default_attr;          ///< for an attribute with a default
   Dims default_list;          ///< what default_attr points to
 };

@@ -31,10 +31,16 @@ nb::tuple next_functions(const PyNode& n) {
   return nb::tuple(out);
 }
 
+// Without the GIL: the node may be running on another thread, whose backward needs it.
+std::vector<autograd::SavedInfo> saved_of(const PyNode& n) {
+  const nb::gil_scoped_release unlocked;
+  return n.node->saved_tensors();
+}
+
 // _saved_self and its like, as PyTorch's nodes show what they keep.
 nb::object saved_attribute(const PyNode& n, const std::string& name) {
   if (name.rfind("_saved_", 0) == 0)
-    for (const autograd::SavedInfo& s : n.node->saved_tensors())
+    for (const autograd::SavedInfo& s : saved_of(n))
       if ("_saved_" + s.name == name) return nb::cast(s.tensor);
   throw nb::attribute_error(
       fmt::format("'{}' object has no attribute '{}'", n.node->name(), name).c_str());
@@ -88,7 +94,7 @@ std::function<variable_list(const variable_list&)> function_of(nb::object f) {
     const nb::gil_scoped_acquire gil;
     nb::list args;
     for (const Tensor& t : in) args.append(nb::cast(t));
-    return tensors_of((*f)(*nb::tuple(args)));
+    return returned_tensors((*f)(*nb::tuple(args)), "the function");
   };
 }
 
@@ -99,6 +105,7 @@ variable_list run_checkpoint(nb::object f, const variable_list& inputs, bool pre
 bool run_gradcheck(nb::object f, const variable_list& inputs, double eps, double atol, double rtol,
                    bool raise_exception, bool second) {
   const auto function = function_of(std::move(f));
+  const nb::gil_scoped_release unlocked;
   return second ? autograd::gradgradcheck(function, inputs, eps, atol, rtol, raise_exception)
                 : autograd::gradcheck(function, inputs, eps, atol, rtol, raise_exception);
 }
@@ -117,7 +124,12 @@ SavedScope* open_saved_scope(nb::object pack, nb::object unpack) {
       },
       [unpacker](const std::any& packed) -> Tensor {
         const nb::gil_scoped_acquire gil;
-        return nb::cast<Tensor>((*unpacker)(*std::any_cast<std::shared_ptr<nb::object>>(packed)));
+        const nb::object t = (*unpacker)(*std::any_cast<std::shared_ptr<nb::object>>(packed));
+        PELLUCID_CHECK(is_tensor(t.ptr()), TypeError,
+                       "Output of saved tensor unpack_hook expected to be a Tensor but got result "
+                       "of type {}",
+                       Py_TYPE(t.ptr())->tp_name);
+        return tensor_of(t.ptr());
       })};
 }
 
@@ -145,11 +157,10 @@ nb::handle node_type(const std::string& name) {
   return type;
 }
 
-void set_inference(bool on, std::vector<std::unique_ptr<autograd::InferenceMode>>& scopes) {
-  if (on)
-    scopes.push_back(std::make_unique<autograd::InferenceMode>(true));
-  else if (!scopes.empty())
-    scopes.pop_back();
+// The inference modes that this thread has entered, the innermost last.
+auto& inference_scopes() {
+  thread_local std::vector<std::unique_ptr<autograd::InferenceMode>> scopes;
+  return scopes;
 }
 
 }  // namespace
@@ -170,37 +181,83 @@ std::shared_ptr<nb::object> shared(nb::object o) {
           }};
 }
 
-variable_list tensors_of(const nb::object& o) {
-  const nb::gil_scoped_acquire gil;
+Tensor returned_tensor(nb::handle o, std::string_view who) {
+  if (o.is_none()) return {};
+  PELLUCID_CHECK(is_tensor(o.ptr()), TypeError,
+                 "{} returned an object of type {}; it must return a Tensor or None.", who,
+                 Py_TYPE(o.ptr())->tp_name);
+  return tensor_of(o.ptr());
+}
+
+variable_list returned_tensors(nb::handle o, std::string_view who) {
   variable_list out;
   if (o.is_none()) return out;
   if (is_tensor(o.ptr())) return {tensor_of(o.ptr())};
-  for (nb::handle item : o) out.push_back(nb::cast<Tensor>(item));
+  PELLUCID_CHECK(PyTuple_Check(o.ptr()) || PyList_Check(o.ptr()), TypeError,
+                 "{} returned an object of type {}; it must return a Tensor, or a tuple of Tensors "
+                 "and None.",
+                 who, Py_TYPE(o.ptr())->tp_name);
+  for (nb::handle item : o) out.push_back(returned_tensor(item, who));
   return out;
 }
+
+namespace {
+
+// What a hook of a node returned in the place of `grads`: as many, of the same sizes and dtypes.
+variable_list replaced_gradients(nb::handle result, const variable_list& grads,
+                                 std::string_view who) {
+  if (result.is_none()) return grads;
+  variable_list out = returned_tensors(result, who);
+  PELLUCID_CHECK(out.size() == grads.size(), AutogradError,
+                 "{} has returned an incorrect number of values (got {}, but expected {})", who,
+                 out.size(), grads.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!out[i].defined()) continue;
+    PELLUCID_CHECK(grads[i].defined(), AutogradError,
+                   "{}: can't replace a None gradient with a non-None value (at index {}).", who,
+                   i);
+    PELLUCID_CHECK(out[i].sizes() == grads[i].sizes(), ShapeError,
+                   "{} has changed the size of value {} (was {}, got {})", who, i, grads[i].sizes(),
+                   out[i].sizes());
+    PELLUCID_CHECK(out[i].dtype() == grads[i].dtype(), TypeError,
+                   "{} has changed the type of value {} (was {}, got {})", who, i, grads[i].dtype(),
+                   out[i].dtype());
+  }
+  return out;
+}
+
+std::string hook_name(const nb::object& hook) {
+  return fmt::format("hook '{}'",
+                     nb::cast<std::string>(nb::str(nb::getattr(hook, "__name__", nb::repr(hook)))));
+}
+
+}  // namespace
 
 // The engine runs without the GIL.
 Tensor TensorHook::operator()(Tensor grad) const {
   const nb::gil_scoped_acquire gil;
-  return nb::cast<Tensor>((*function)(grad));
+  return returned_tensor((*function)(grad), hook_name(*function));
 }
 
 variable_list NodePreHook::operator()(const variable_list& grads) const {
   const nb::gil_scoped_acquire gil;
-  nb::object result = (*function)(nb::tuple(nb::cast(grads)));
-  return result.is_none() ? grads : tensors_of(result);
+  return replaced_gradients((*function)(nb::tuple(nb::cast(grads))), grads, hook_name(*function));
 }
 
 variable_list NodePostHook::operator()(const variable_list& inputs,
                                        const variable_list& outputs) const {
   const nb::gil_scoped_acquire gil;
   nb::object result = (*function)(nb::tuple(nb::cast(inputs)), nb::tuple(nb::cast(outputs)));
-  return result.is_none() ? inputs : tensors_of(result);
+  return replaced_gradients(result, inputs, hook_name(*function));
 }
 
 variable_list AccumulateHook::operator()(const variable_list& inputs, const variable_list&) const {
   const nb::gil_scoped_acquire gil;
-  (*function)(nb::cast(node->variable()));
+  const nb::object result = (*function)(nb::cast(node->variable()));
+  PELLUCID_CHECK(result.is_none(), TypeError,
+                 "{} returned an object of type {}; a hook that runs after a gradient was "
+                 "accumulated must return None.",
+                 hook_name(*function), Py_TYPE(result.ptr())->tp_name);
   return inputs;
 }
 
@@ -220,7 +277,7 @@ void register_autograd(nb::module_& m) {
       .def_prop_ro("saved_tensors",
                    [](const PyNode& n) {
                      nb::list out;
-                     for (const autograd::SavedInfo& s : n.node->saved_tensors())
+                     for (const autograd::SavedInfo& s : saved_of(n))
                        out.append(nb::cast(s.tensor));
                      return nb::tuple(out);
                    })
@@ -257,9 +314,11 @@ void register_autograd(nb::module_& m) {
   m.def("is_grad_enabled", autograd::GradMode::is_enabled);
   m.def("_set_grad_enabled", autograd::GradMode::set_enabled);
   m.def("is_inference_mode_enabled", autograd::InferenceMode::is_enabled);
-  m.def("_set_inference", [](bool on) {
-    thread_local std::vector<std::unique_ptr<autograd::InferenceMode>> scopes;
-    set_inference(on, scopes);
+  m.def("_enter_inference", [](bool on) {
+    inference_scopes().push_back(std::make_unique<autograd::InferenceMode>(on));
+  });
+  m.def("_leave_inference", [] {
+    if (!inference_scopes().empty()) inference_scopes().pop_back();
   });
   m.def("_is_inference", [](const Tensor& t) { return t.impl().inference; });
   m.def("is_anomaly_enabled", autograd::AnomalyMode::is_enabled);

@@ -1,7 +1,7 @@
 // Binds Python arguments to a schema without exceptions on the way: overloads are tried one after
 // another, and a message is written only when none fits.
 #include "arguments.h"
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -99,7 +99,7 @@ class Binder {
       if (!text) throw PythonErrorSet();
       const std::string device = utf8(text);
       Py_DECREF(text);
-      (void)Device(std::string_view(device));  // throws for what is not the CPU
+      Device(device).require_available("Device");
       return true;
     }
     return name == "layout" || name == "pin_memory" || name == "names";

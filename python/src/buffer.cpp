@@ -6,6 +6,7 @@
 #include "from_data.h"
 #include "pellucid/autograd.h"
 #include "pellucid/creation.h"
+#include "tensor/storage.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -15,8 +16,11 @@ namespace {
 constexpr const char* kFormats[kDTypeCount] = {"B", "b", "h", "i", "q",
                                                "e", "f", "d", "?", nullptr};
 
-struct Shape {
+// What a buffer of a tensor keeps: the sizes it speaks of, and the memory itself, whatever the
+// tensor becomes meanwhile.
+struct Exported {
   std::vector<Py_ssize_t> sizes, strides;
+  detail::ExportedStorage storage;
 };
 
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
@@ -128,10 +132,12 @@ int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
       PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous");
       throw PythonErrorSet();
     }
-    auto shape = std::make_unique<Shape>();
+    void* const data = t.data_ptr();
+    std::unique_ptr<Exported> shape(
+        new Exported{{}, {}, detail::ExportedStorage(t.impl().storage)});
     for (const int64_t n : t.sizes()) shape->sizes.push_back(n);
     for (const int64_t n : t.strides()) shape->strides.push_back(n * t.element_size());
-    view->buf = t.data_ptr();
+    view->buf = data;
     view->len = static_cast<Py_ssize_t>(t.nbytes());
     view->readonly = 0;
     view->itemsize = t.element_size();
@@ -147,7 +153,7 @@ int tensor_getbuffer(PyObject* self, Py_buffer* view, int flags) {
 }
 
 void tensor_releasebuffer(PyObject*, Py_buffer* view) {
-  delete static_cast<Shape*>(view->internal);
+  delete static_cast<Exported*>(view->internal);
 }
 
 }  // namespace pellucid::python

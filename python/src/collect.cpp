@@ -3,8 +3,10 @@
 // need what the collector would take for garbage.
 #include "collect.h"
 
+#include <mutex>
+
+#include "core/autograd_meta.h"
 #include "hooks.h"
-#include "tensor/autograd_meta.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -51,9 +53,14 @@ int visit_node(const autograd::NodeRef& node, visitproc visit, void* arg) {
 void clear_node(const autograd::NodeRef& node) {
   if (!held_once(node.get()) || !node->extras_if()) return;
   // Moved out first: what a hook's end runs may look at the node.
-  const auto tensor_hooks = std::exchange(node->extras().tensor_hooks, {});
-  const auto before = std::exchange(node->extras().pre_hooks, {});
-  const auto after = std::exchange(node->extras().post_hooks, {});
+  autograd::Node::Extras& e = node->extras();
+  decltype(e.tensor_hooks) tensor_hooks;
+  decltype(e.pre_hooks) before;
+  decltype(e.post_hooks) after;
+  const std::lock_guard lock(e.mutex);
+  std::swap(tensor_hooks, e.tensor_hooks);
+  std::swap(before, e.pre_hooks);
+  std::swap(after, e.post_hooks);
 }
 
 int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -69,6 +76,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 int tensor_clear(PyObject* self) {
   if (const detail::AutogradMeta* meta = own_meta(self)) {
     const auto hooks = std::exchange(const_cast<detail::AutogradMeta*>(meta)->hooks, {});
+    const_cast<detail::AutogradMeta*>(meta)->hooked = false;
     clear_node(meta->grad_fn);
   }
   Py_CLEAR(reinterpret_cast<TensorObject*>(self)->dict);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "pellucid/creation.h"
+#include "tensor/storage.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -52,10 +53,12 @@ DType dtype_from(DLDataType t) {
                            t.code, t.bits, t.lanes);
 }
 
-// What a capsule keeps alive.
+// What a capsule keeps alive: the memory itself, whatever the tensor becomes meanwhile.
 struct Exported {
-  DLManagedTensor managed;
-  Tensor tensor;
+  explicit Exported(const Tensor& t)
+      : storage(t.impl().storage), sizes(t.sizes()), strides(t.strides()) {}
+  DLManagedTensor managed{};
+  detail::ExportedStorage storage;
   Dims sizes, strides;
 };
 
@@ -73,11 +76,9 @@ PyObject* to_dlpack(const Tensor& t) {
   PELLUCID_CHECK(!t.requires_grad(), AutogradError,
                  "Can't export tensors that require gradient, use tensor.detach()");
   t.expose();
-  auto exported = std::make_unique<Exported>();
-  exported->tensor = t;
-  exported->sizes = Dims(t.sizes());
-  exported->strides = Dims(t.strides());
-  exported->managed = {{t.data_ptr(),
+  void* const data = t.data_ptr();
+  auto exported = std::make_unique<Exported>(t);
+  exported->managed = {{data,
                         {kCpuDevice, 0},
                         static_cast<int32_t>(t.dim()),
                         type_of(t.dtype()),

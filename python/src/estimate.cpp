@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <cmath>
 #include <memory>
 
 #include "caster.h"
@@ -39,6 +40,11 @@ class Estimate {
   }
 
  private:
+  // Sums are doubles; what is counted in whole numbers is an int.
+  static nb::object count(double n) {
+    if (n == std::floor(n) && std::abs(n) < 0x1p63) return nb::int_(static_cast<int64_t>(n));
+    return nb::float_(n);
+  }
   static nb::dict to_dict(const EstimatedPhase& p, const CostSum& cost) {
     nb::dict categories;
     for (int c = 0; c < kMemoryCategoryCount; ++c)
@@ -50,10 +56,10 @@ class Estimate {
     d["end_bytes"] = p.end.total;
     d["end_bytes_by_category"] = categories;
     d["calls"] = cost.calls;
-    d["contraction_flops"] = cost.flops.contraction;
-    d["other_flops"] = cost.flops.other;
-    d["total_flops"] = cost.flops.total;
-    d["bytes_moved"] = cost.bytes;
+    d["contraction_flops"] = count(cost.flops.contraction);
+    d["other_flops"] = count(cost.flops.other);
+    d["total_flops"] = count(cost.flops.total);
+    d["bytes_moved"] = count(cost.bytes);
     return d;
   }
   std::unique_ptr<EstimateGuard> guard_;

@@ -2,7 +2,9 @@
 // CustomNode. The context that both see is a Python object; it knows its node without owning it.
 #include "caster.h"
 #include "collect.h"
+#include "core/engine.h"
 #include "graph_objects.h"
+#include "hooks.h"
 #include "pellucid/autograd.h"
 #include "register.h"
 
@@ -42,32 +44,29 @@ variable_list call_backward(AutogradContext* ctx, variable_list grads) {
   for (const Tensor& g : grads) args.append(nb::cast(g));
   nb::object backward = nb::borrow(side.function).attr("backward");
   nb::object result = backward(*nb::tuple(args));
-  variable_list out;
-  if (PyTuple_Check(result.ptr()) || PyList_Check(result.ptr()))
-    for (nb::handle item : result) out.push_back(nb::cast<Tensor>(item));
-  else
-    out.push_back(nb::cast<Tensor>(result));
-  const auto& node = static_cast<const CustomNode&>(*ctx->node_);
-  // As in PyTorch, more than there are arguments are accepted where they are None.
-  while (out.size() > node.argument_count_ && !out.back().defined()) out.pop_back();
-  PELLUCID_CHECK(out.size() == node.argument_count_, AutogradError,
-                 "{}: backward returned an incorrect number of gradients (expected {}, got {}): one "
-                 "for each argument of forward, None for an argument without one.",
-                 node.name(), node.argument_count_, out.size());
-  return out;
+  const std::string who = ctx->node_->name() + ": backward";
+  if (result.is_none()) return {Tensor()};
+  return returned_tensors(result, who);
 }
 
-variable_list list_attribute(nb::handle context, const char* name) {
+variable_list list_attribute(nb::handle context, const char* name, std::string_view method) {
   variable_list out;
-  for (nb::handle item : nb::getattr(context, name)) out.push_back(nb::cast<Tensor>(item));
+  for (nb::handle item : nb::getattr(context, name)) {
+    PELLUCID_CHECK(item.is_none() || is_tensor(item.ptr()), TypeError,
+                   "{}: takes tensors, but argument {} is of type {}; keep other objects as "
+                   "attributes of ctx.",
+                   method, out.size(), Py_TYPE(item.ptr())->tp_name);
+    out.push_back(item.is_none() ? Tensor() : tensor_of(item.ptr()));
+  }
   return out;
 }
 
 // Takes over what forward left in the context.
 void read_context(nb::handle context, AutogradContext& ctx) {
-  ctx.save_for_backward(list_attribute(context, "_to_save"));
-  ctx.mark_dirty(list_attribute(context, "_dirty"));
-  ctx.mark_non_differentiable(list_attribute(context, "_non_differentiable"));
+  ctx.save_for_backward(list_attribute(context, "_to_save", "save_for_backward"));
+  ctx.mark_dirty(list_attribute(context, "_dirty", "mark_dirty"));
+  ctx.mark_non_differentiable(
+      list_attribute(context, "_non_differentiable", "mark_non_differentiable"));
   ctx.set_materialize_grads(nb::cast<bool>(nb::getattr(context, "_materialize")));
   nb::setattr(context, "_to_save", nb::make_tuple());
 }
@@ -85,6 +84,7 @@ nb::object apply(nb::object function, nb::object context, nb::args args) {
     ++position;
   }
   node->argument_count_ = position;
+  node->weakly_held = true;  // by the context
   node->context.node_ = node.get();
   node->context.saved_object = std::make_shared<PythonSide>(context, function);
   nb::cast<ContextLink&>(context).node = node.get();
@@ -136,10 +136,16 @@ void register_function(nb::module_& m) {
   nb::class_<ContextLink>(m, "_FunctionContext", nb::dynamic_attr())
       .def(nb::init<>())
       .def_prop_ro("saved_tensors", [](const ContextLink& c) {
-        nb::list out;
-        PELLUCID_CHECK(c.node, AutogradError,
+        const auto node = c.node ? autograd::share_if_alive(c.node) : detail::Ref<CustomNode>();
+        PELLUCID_CHECK(node, AutogradError,
                        "saved_tensors: the graph that kept them is gone already.");
-        for (const Tensor& t : c.node->context.get_saved_variables()) out.append(nb::cast(t));
+        variable_list saved;
+        {  // the node may be running on another thread, whose backward needs the GIL
+          const nb::gil_scoped_release unlocked;
+          saved = node->context.get_saved_variables();
+        }
+        nb::list out;
+        for (const Tensor& t : saved) out.append(nb::cast(t));
         return nb::tuple(out);
       });
   m.def("_apply_function", apply);

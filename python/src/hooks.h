@@ -35,7 +35,10 @@ struct AccumulateHook : PythonHook {
                                      const autograd::variable_list&) const;
 };
 
-/// Tensors of a Python result: None, one, or a sequence of them.
-autograd::variable_list tensors_of(const nb::object& o);
+/// The tensor that a Python function returned, undefined for None. Anything else is a TypeError:
+/// "`who` returned a str; it must return a Tensor or None."
+Tensor returned_tensor(nb::handle o, std::string_view who);
+/// Tensors that a Python function returned: None, one, or a tuple or list of them.
+autograd::variable_list returned_tensors(nb::handle o, std::string_view who);
 
 }  // namespace pellucid::python

@@ -1,4 +1,4 @@
-// The extension module pellucid._C: types first, then everything that the records and the library
+// The extension module pellucid._C: types first, then everything that the ops and the library
 // give.
 #include <nanobind/nanobind.h>
 
@@ -11,6 +11,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_C, m) {
   using namespace pellucid::python;
+  m.attr("__version__") = PELLUCID_VERSION;
   nb::set_leak_warnings(false);  // ops, dtypes and types live as long as the process
   nb::register_exception_translator([](const std::exception_ptr& e, void*) {
     try {
@@ -21,14 +22,14 @@ NB_MODULE(_C, m) {
   try {
     create_errors(m.ptr());
     create_types(m.ptr());
-    bind_operators();
     nb::dict functions;
-    bind_records(m.ptr(), functions.ptr());
+    bind_ops(m.ptr(), functions.ptr());
     m.attr("functions") = functions;
   } catch (const PythonErrorSet&) { throw nb::python_error(); }
   register_autograd(m);
   register_function(m);
   register_tools(m);
+  register_storage(m);
   register_profiler(m);
   register_analyze(m);
   register_anatomy(m);

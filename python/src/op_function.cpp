@@ -1,4 +1,4 @@
-// A callable over the overloads of a record's name. Function and method are two types of one
+// A callable over the overloads of an op's name. Function and method are two types of one
 // layout: only the method binds its receiver, without an object for the bound method
 // (METHOD_DESCRIPTOR).
 #include "op_function.h"
@@ -261,6 +261,11 @@ PyObject* op_random(PyObject* self, void*) {
   return PyBool_FromLong(op.kind == OpKind::Random || op.random_count != nullptr);
 }
 
+// Whether networks use it between their layers.
+PyObject* op_activation(PyObject* self, void*) {
+  return PyBool_FromLong((*as_op(self)->overloads)[0].signature->op->activation);
+}
+
 // Of the first overload; the docstring has all.
 PyObject* op_signature(PyObject* self, void*) {
   return guarded([&] {
@@ -283,6 +288,7 @@ PyGetSetDef op_getset[] = {{"__name__", op_name, nullptr, nullptr, nullptr},
                            {"__doc__", op_doc, nullptr, nullptr, nullptr},
                            {"__signature__", op_signature, nullptr, nullptr, nullptr},
                            {"schemas", op_schemas, nullptr, nullptr, nullptr},
+                           {"activation", op_activation, nullptr, nullptr, nullptr},
                            {"random", op_random, nullptr, nullptr, nullptr},
                            {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, nullptr},
@@ -328,24 +334,27 @@ int rank(const Signature& s) {
   return r;
 }
 
-struct Faces {
+struct Forms {
   std::vector<Overload> plain, in_place;
 };
 
-std::map<std::string, Faces> collect_faces() {
-  std::map<std::string, Faces> faces;
-  for (const OpDef* op : all_ops()) faces[op->info->name];
-  for (auto& [name, face] : faces) {
+std::map<std::string, Forms> collect_forms() {
+  std::map<std::string, Forms> forms;
+  for (const OpDef* op : all_ops()) {
+    forms[op->info->name];
+    for (const std::string& alias : op->info->aliases) forms[alias];
+  }
+  for (auto& [name, form] : forms) {
     std::vector<const Signature*> signatures;
     for (const OpDef* op : find_ops(name)) signatures.push_back(new Signature(*op));
     std::stable_sort(signatures.begin(), signatures.end(),
                      [](const Signature* a, const Signature* b) { return rank(*a) < rank(*b); });
     for (const Signature* s : signatures) {
-      if (!s->info->in_place_only) face.plain.push_back({s});
-      if (s->info->has_in_place) face.in_place.push_back({s});
+      if (!s->info->in_place_only) form.plain.push_back({s});
+      if (s->info->has_in_place) form.in_place.push_back({s});
     }
   }
-  return faces;
+  return forms;
 }
 
 void add(PyObject* functions, const std::string& name, const std::vector<Overload>& overloads,
@@ -374,13 +383,13 @@ bool worth_releasing(Inputs inputs, OpKind kind) {
   return false;
 }
 
-void bind_records(PyObject* module, PyObject* functions) {
+void bind_ops(PyObject* module, PyObject* functions) {
   function_type = make_callable_type("pellucid.op_function", false);
   method_type = make_callable_type("pellucid.op_method", true);
   PyModule_AddObjectRef(module, "op_function", reinterpret_cast<PyObject*>(function_type));
-  for (const auto& [name, face] : collect_faces()) {
-    add(functions, name, face.plain, false);
-    add(functions, name + "_", face.in_place, true);
+  for (const auto& [name, form] : collect_forms()) {
+    add(functions, name, form.plain, false);
+    add(functions, name + "_", form.in_place, true);
   }
   PyType_Modified(tensor_type);
 }

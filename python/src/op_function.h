@@ -1,4 +1,4 @@
-// The callables that Python sees for op records: functions and Tensor methods, in-place forms too.
+// The callables that Python sees for ops: functions and Tensor methods, in-place forms too.
 #pragma once
 
 #include <Python.h>
@@ -12,9 +12,9 @@ struct Signature;
 /// An inspect.Signature of one overload.
 PyObject* make_signature(const Signature& s, bool method);
 
-/// Puts a function for every record into `functions` (a dict by name), and methods into the Tensor
+/// Puts a function for every op into `functions` (a dict by name), and methods into the Tensor
 /// type; throws PythonErrorSet.
-void bind_records(PyObject* module, PyObject* functions);
+void bind_ops(PyObject* module, PyObject* functions);
 
 /// Runs f without the GIL where the inputs are so large that other threads gain from it.
 bool worth_releasing(Inputs inputs, OpKind kind);
@@ -36,7 +36,7 @@ class MayRelease {
   PyThreadState* state_ = nullptr;
 };
 
-/// One visible result, as the door returns it.
+/// One visible result, as the dispatcher returns it.
 PyObject* call_one(const OpDef& op, Inputs inputs, Attrs attrs);
 
 }  // namespace pellucid::python

@@ -8,6 +8,7 @@
 
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
+#include "tensor/storage.h"
 #include "tensor_object.h"
 
 namespace pellucid::python {
@@ -34,12 +35,13 @@ void collect(PyObject* argument, std::vector<Tensor>& into) {
   }
 }
 
-/// The first element and the one behind the last, counted in the storage.
+/// The first byte and the one behind the last, counted in the storage.
 std::pair<int64_t, int64_t> extent(const Tensor& t) {
   int64_t first = t.storage_offset(), last = first;
   for (int64_t d = 0; d < t.dim(); ++d)
     (t.stride(d) < 0 ? first : last) += t.stride(d) * (t.size(d) - 1);
-  return {first, last + 1};
+  const int64_t bytes = t.element_size();  // a view of another dtype counts in its own
+  return {first * bytes, (last + 1) * bytes};
 }
 
 bool share_elements(const Tensor& a, const Tensor& b) {
@@ -59,7 +61,7 @@ void check_memory(const Tensor& to, const Tensor& result, const Read& read) {
     if (!t.is_alias_of(to)) continue;
     const bool resized = result.sizes() != to.sizes();
     const bool all = t.sizes() == to.sizes() && t.strides() == to.strides() &&
-                     t.storage_offset() == to.storage_offset();
+                     t.storage_offset() == to.storage_offset() && t.dtype() == to.dtype();
     PELLUCID_CHECK(!resized && (all || !share_elements(t, to)), ValueError,
                    "unsupported operation: some elements of the input tensor and the written-to "
                    "tensor refer to a single memory location. Give out=x.clone().");
@@ -81,10 +83,9 @@ void write(PyObject* out, PyObject* result, const Read& read) {
                  "Expected out tensor to have dtype {}, but got {} instead.", from.dtype(),
                  to.dtype());
   check_memory(to, from, read);
-  if (from.sizes() == to.sizes())
-    Tensor(to).copy_(from);
-  else
-    Tensor(to).set_data(from.to(to.dtype()));
+  // In its own storage, as in PyTorch: views and arrays that look at it see the result.
+  detail::resize_tensor(to, from.sizes());
+  Tensor(to).copy_(from);
 }
 
 void write_all(PyObject* out, PyObject* result, const Read& read) {
@@ -97,6 +98,7 @@ void write_all(PyObject* out, PyObject* result, const Read& read) {
 }
 
 // Those that pick elements write them as they are.
+// op list: what PyTorch's out= wants the very dtype for is no property that an op definition has.
 bool needs_same_dtype(PyObject* function_name) {
   constexpr std::string_view kNames[] = {"gather", "index_select", "masked_select", "multinomial",
                                          "take"};

@@ -8,16 +8,18 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
-#include <fstream>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <unordered_map>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "pellucid/error.h"
 #include "pellucid/profile_report.h"
-#include "profile/recorder.h"
 #include "python_frames.h"
+#include "recorder/python_place.h"
+#include "recorder/recorder.h"
 #include "register.h"
 
 namespace nb = nanobind;
@@ -27,10 +29,14 @@ namespace {
 
 using profile::EventKind;
 
+// Whose code it is: the program's, the standard library's (copy.deepcopy, functools…), or ours.
+enum class Whose : uint8_t { Program, Library, Package };
+
 // Guarded by the GIL, but for `descriptions`, which the recorder reads without it.
 struct Places {
-  std::string package;                           // the folder of our own Python files
-  std::unordered_map<PyCodeObject*, bool> ours;  // whether a code object lies in it
+  std::string package;  // the folder of our own Python files
+  std::string library;  // and that of Python's standard library
+  std::unordered_map<PyCodeObject*, Whose> whose;
   std::mutex mutex;
   std::unordered_map<uint64_t, std::string> descriptions;
   static Places& get() {
@@ -48,13 +54,19 @@ std::string utf8(PyObject* text) {
   return s ? std::string(s, static_cast<size_t>(size)) : std::string("?");
 }
 
-bool is_ours(Places& places, PyCodeObject* code) {
-  const auto [it, is_new] = places.ours.try_emplace(code, false);
+Whose whose(Places& places, PyCodeObject* code) {
+  const auto [it, is_new] = places.whose.try_emplace(code, Whose::Program);
   if (is_new) {
     Py_INCREF(code);
     const std::string file = utf8(code->co_filename);
-    it->second = !places.package.empty() && file.starts_with(places.package);
-    if (file.starts_with("<frozen")) it->second = true;
+    const auto in = [&](const std::string& folder) {
+      return !folder.empty() && file.starts_with(folder);
+    };
+    // Installed packages lie below the standard library, but are the program's.
+    if (in(places.package) || file.starts_with("<frozen"))
+      it->second = Whose::Package;
+    else if (in(places.library) && file.find("-packages/") == std::string::npos)
+      it->second = Whose::Library;
   }
   return it->second;
 }
@@ -87,7 +99,7 @@ uint64_t whole_stack() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    if (!is_ours(places, code)) {
+    if (whose(places, code) != Whose::Package) {
       const uint64_t place = key_of(places, frame, code);
       key = profile::mix(key, place);
       text += fmt::format("{}{{{}}}", text.empty() ? "" : ",", place_description(place));
@@ -103,24 +115,23 @@ uint64_t whole_stack() {
   return key;
 }
 
+// The innermost line of the program; where there is none, that of the standard library.
 uint64_t current_place() {
   PyThreadState* state = PyThreadState_Get();
   Places& places = Places::get();
   PyFrameObject* frame = PyThreadState_GetFrame(state);
+  uint64_t found = 0;
   while (frame) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-    const bool ours = is_ours(places, code);
-    const uint64_t key = ours ? 0 : key_of(places, frame, code);
+    const Whose owner = whose(places, code);
+    if (owner == Whose::Program || (owner == Whose::Library && found == 0))
+      found = key_of(places, frame, code);
     Py_DECREF(code);
-    if (!ours) {
-      Py_DECREF(frame);
-      return key;
-    }
-    PyFrameObject* back = PyFrame_GetBack(frame);
+    PyFrameObject* back = owner == Whose::Program ? nullptr : PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = back;
   }
-  return 0;
+  return found;
 }
 
 // The recorder asks; the GIL may be held or given up.
@@ -212,10 +223,9 @@ nb::list events_of(const profile::Profile& p) {
 }
 
 void export_file(const profile::Profile& p, const std::string& format, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
+  std::ostringstream out;
   profile::export_profile(p, format, out);
-  out.close();
-  PELLUCID_CHECK(out, IoError, "export: '{}' could not be written.", path);
+  io::write_file("export", path, out.view());
 }
 
 }  // namespace
@@ -251,7 +261,11 @@ void register_profiler(nb::module_& m) {
   m.def("_profile_end", &end);
   m.def("_profile_begin_step", &profile::begin_step);
   m.def("_profile_end_step", &profile::end_step);
-  m.def("_profile_package", [](const std::string& folder) { Places::get().package = folder; });
+  m.def("_profile_package", [](const std::string& folder, const std::string& library) {
+    Places::get().package = folder;
+    Places::get().library = library;
+    profile::set_python_package(folder);
+  });
   m.def("_profile_recording", [] { return profile::recording(); });
 }
 

@@ -1,8 +1,8 @@
 // How the frames of the Python program look in memory, for the sampler
-// (src/profile/python_frames.h). They are the interpreter's own and change from version to version,
-// so this file is compiled with the headers of the interpreter's inside, and knows CPython 3.11
-// to 3.13. All of it runs in a signal handler on the thread whose frames are read: nothing is
-// counted, allocated or locked, and every read is one that may fail.
+// (src/recorder/python_frames.h). They are the interpreter's own and change from version to
+// version, so this file is compiled with the headers of the interpreter's inside, and knows
+// CPython 3.11 to 3.13. All of it runs in a signal handler on the thread whose frames are read:
+// nothing is counted, allocated or locked, and every read is one that may fail.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -17,9 +17,9 @@
 #include <cstddef>
 #include <cstring>
 
-#include "profile/python_frames.h"
-#include "profile/recorder.h"
 #include "python_frames.h"
+#include "recorder/python_frames.h"
+#include "recorder/recorder.h"
 
 namespace pellucid::python {
 

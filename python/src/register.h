@@ -7,6 +7,7 @@ namespace pellucid::python {
 
 void register_autograd(nanobind::module_& m);
 void register_function(nanobind::module_& m);
+void register_storage(nanobind::module_& m);
 void register_tools(nanobind::module_& m);
 void register_profiler(nanobind::module_& m);
 void register_analyze(nanobind::module_& m);

@@ -1,7 +1,10 @@
 // Facts, data and gradient of a Tensor as Python attributes and methods. What needs no speed is in
 // python/pellucid/_tensor.py.
+#include <mutex>
+
 #include "arguments.h"
 #include "collect.h"
+#include "core/autograd_meta.h"
 #include "dlpack.h"
 #include "from_data.h"
 #include "graph_objects.h"
@@ -49,7 +52,15 @@ PyObject* get_is_leaf(PyObject* s, void*) {
   return get(s, [](const Tensor& t) { return PyBool_FromLong(t.is_leaf()); });
 }
 PyObject* get_grad(PyObject* s, void*) {
-  return get(s, [](const Tensor& t) { return wrap_known(t.grad()); });
+  return get(s, [](const Tensor& t) {
+    if (!t.impl().meta) return wrap_known(Tensor());
+    Tensor grad;  // a backward on another thread may be about to replace it
+    {
+      const std::lock_guard lock(detail::leaf_lock(&t.impl()));
+      grad = t.grad();
+    }
+    return wrap_known(grad);
+  });
 }
 int set_grad(PyObject* s, PyObject* value, void*) {
   return guarded([&] {
@@ -92,7 +103,11 @@ PyObject* get_base(PyObject* s, void*) {
   return get(s, [](const Tensor& t) { return wrap_known(t._base()); });
 }
 PyObject* get_version(PyObject* s, void*) {
-  return get(s, [](const Tensor& t) { return PyLong_FromUnsignedLong(t._version()); });
+  return get(s, [](const Tensor& t) {
+    PELLUCID_CHECK(!t.is_inference(), AutogradError,
+                   "Inference tensors do not track version counter.");
+    return PyLong_FromUnsignedLong(t._version());
+  });
 }
 PyObject* get_output_nr(PyObject* s, void*) {
   return get(s, [](const Tensor& t) { return PyLong_FromUnsignedLong(t.output_nr()); });
@@ -239,7 +254,7 @@ PyGetSetDef tensor_getset[] = {
     {"ndim", get_ndim, nullptr, "How many dimensions it has.", nullptr},
     {"requires_grad", get_requires_grad, set_requires_grad, "Whether a gradient may be asked for.",
      nullptr},
-    {"is_leaf", get_is_leaf, nullptr, "Whether it is no result of a recorded op.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether it is no result of a tracked op.", nullptr},
     {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that computed it, or None.", nullptr},
     {"data", get_data, set_data, "The same values without history.", nullptr},

@@ -80,8 +80,6 @@ extern PyGetSetDef tensor_getset[];
 extern PyMethodDef tensor_methods[];
 /// Adds the slots of the arithmetic operators.
 void add_number_slots(PyType_Slot* slots, size_t& count);
-/// Finds the records that the operators call.
-void bind_operators();
 
 /// Creates the types and puts them into the module; throws PythonErrorSet.
 void create_types(PyObject* module);

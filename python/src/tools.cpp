@@ -1,12 +1,11 @@
 // The rest of the library that Python reaches through functions: data, random numbers, threads,
-// files, graph pictures, memory.
+// graph pictures, memory.
 #include "base/random.h"
 #include "caster.h"
 #include "dlpack.h"
 #include "from_data.h"
 #include "pellucid/creation.h"
 #include "pellucid/graph.h"
-#include "pellucid/io/safetensors.h"
 #include "pellucid/memory.h"
 #include "pellucid/nn/init.h"
 #include "pellucid/nn/utils.h"
@@ -14,6 +13,7 @@
 #include "pellucid/parallel.h"
 #include "pellucid/print_options.h"
 #include "register.h"
+#include "tensor/memory_category.h"
 
 namespace pellucid::python {
 namespace {
@@ -43,6 +43,29 @@ nb::dict memory_stats_dict() {
   return d;
 }
 
+MemoryCategory category_from(const std::string& name) {
+  for (int i = 0; i < kMemoryCategoryCount; ++i)
+    if (name_of(static_cast<MemoryCategory>(i)) == name) return static_cast<MemoryCategory>(i);
+  detail::raise<ValueError>("'{}' is no category of memory.", name);
+}
+
+// A context: what this thread allocates in it is counted as the category.
+class CategoryScope {
+ public:
+  explicit CategoryScope(const std::string& name) : category_(category_from(name)) {}
+  void enter() { guard_.emplace(category_); }
+  void leave() { guard_.reset(); }
+
+ private:
+  MemoryCategory category_;
+  std::optional<MemoryCategoryGuard> guard_;
+};
+
+void count_memory_as(const Tensor& t, const std::string& name) {
+  if (t.defined() && t.impl().storage)
+    detail::set_memory_category(*t.impl().storage, category_from(name));
+}
+
 using Names = std::vector<std::pair<std::string, Tensor>>;
 
 Dot dot_of(const std::vector<Tensor>& roots, const Names& params, const std::string& rankdir,
@@ -52,6 +75,8 @@ Dot dot_of(const std::vector<Tensor>& roots, const Names& params, const std::str
   options.show_saved = show_saved;
   options.show_shapes = show_shapes;
   options.max_nodes = max_nodes;
+  // Without the GIL: a node may be running on another thread, whose backward needs it.
+  const nb::gil_scoped_release unlocked;
   return make_dot(roots, params, options);
 }
 
@@ -64,35 +89,14 @@ nb::bytes render(const Dot& dot, const std::string& format) {
   return nb::bytes(data.data(), data.size());
 }
 
-using Metadata = std::vector<std::pair<std::string, std::string>>;
-
-nb::tuple file_content(const io::SafeTensors& file) {
-  nb::list tensors;
-  for (const auto& [name, tensor] : file.tensors)
-    tensors.append(nb::make_tuple(name, nb::steal(wrap(tensor))));
-  return nb::make_tuple(tensors, file.metadata);
-}
-
-void register_files(nb::module_& m) {
-  m.def("_load_safetensors",
-        [](const std::string& path) { return file_content(io::load_safetensors(path)); });
-  m.def("_parse_safetensors", [](nb::bytes data) {
-    return file_content(io::parse_safetensors({data.c_str(), data.size()}));
-  });
-  m.def("_save_safetensors",
-        [](const std::string& path, const Names& tensors, const Metadata& metadata) {
-          const nb::gil_scoped_release unlocked;
-          io::save_safetensors(path, tensors, metadata);
-        });
-  m.def("_safetensors_bytes", [](const Names& tensors, const Metadata& metadata) {
-    const std::string data = io::safetensors_bytes(tensors, metadata);
-    return nb::bytes(data.data(), data.size());
-  });
-}
-
 }  // namespace
 
 void register_tools(nb::module_& m) {
+  nb::class_<CategoryScope>(m, "_MemoryCategory")
+      .def(nb::init<const std::string&>())
+      .def("__enter__", &CategoryScope::enter)
+      .def("__exit__", [](CategoryScope& s, nb::args) { s.leave(); });
+  m.def("_count_memory_as", &count_memory_as);
   m.def("_make_tensor", make_tensor, nb::arg("data"), nb::arg("dtype").none() = nb::none(),
         nb::arg("requires_grad") = false);
   m.def("_over_buffer", [](nb::object o) { return nb::steal(wrap(tensor_over_buffer(o.ptr()))); });
@@ -137,7 +141,6 @@ void register_tools(nb::module_& m) {
     return std::make_tuple(o.precision, o.threshold, o.edgeitems, o.linewidth, o.sci_mode);
   });
 
-  register_files(m);
   m.def("memory_stats", memory_stats_dict);
   m.def("reset_peak_memory_stats", reset_peak_memory_stats);
   m.def("empty_cache", empty_cache);

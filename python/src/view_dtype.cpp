@@ -16,10 +16,11 @@ void split(detail::TensorImpl& made, int64_t ratio) {
 void join(detail::TensorImpl& made, int64_t ratio, const Tensor& t, DType to) {
   bool fits = made.sizes.back() % ratio == 0 && made.offset % ratio == 0;
   for (size_t d = 0; d + 1 < made.strides.size(); ++d) fits = fits && made.strides[d] % ratio == 0;
-  PELLUCID_CHECK(fits, ShapeError,
-                 "view: {} elements of {} in a row, strides and offset must be whole elements of {} "
-                 "(sizes {}, strides {}, offset {}); clone() first.",
-                 ratio, t.dtype(), to, t.sizes(), t.strides(), t.storage_offset());
+  PELLUCID_CHECK(
+      fits, ShapeError,
+      "view: {} elements of {} in a row, strides and offset must be whole elements of {} "
+      "(sizes {}, strides {}, offset {}); clone() first.",
+      ratio, t.dtype(), to, t.sizes(), t.strides(), t.storage_offset());
   for (int64_t& step : made.strides) step /= ratio;
   made.strides.back() = 1;
   made.sizes.back() /= ratio;

@@ -5,7 +5,7 @@
 
 namespace pellucid::python {
 
-/// Tensor.view(dtype): no record has it, because it is no function of the values.
+/// Tensor.view(dtype): no op has it, because it is no function of the values.
 Tensor view_bytes_as(const Tensor& t, DType to);
 
 }  // namespace pellucid::python

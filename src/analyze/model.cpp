@@ -1,6 +1,7 @@
 // count_parameters, count_flops, measure_memory, measure_latency and the profiles of a layer, a
 // forward and a backward pass.
 #include <algorithm>
+#include <cmath>
 
 #include "pellucid/analyze.h"
 #include "pellucid/autograd.h"
@@ -45,6 +46,11 @@ std::vector<EstimatedCall> estimate_forward(const AnalyzedModel& model, const Te
   return guard.calls();
 }
 
+// FLOPs and bytes are counts: a whole number is an integer, in JSON too.
+Value count_of(double n) {
+  return n == std::floor(n) && std::abs(n) < 0x1p53 ? Value(static_cast<int64_t>(n)) : Value(n);
+}
+
 double textbook_flops(std::span<const EstimatedCall> calls, const Tensor& input) {
   double flops = 0;
   for (const EstimatedCall& c : calls)
@@ -68,16 +74,23 @@ std::vector<Tensor> wanted_gradients(const AnalyzedModel& model, Tensor& input) 
   return wanted;
 }
 
-void add_bound(Figures& out, const CostSum& cost, double seconds, const MachineRates& machine) {
-  const double rate = cost.flops.total / seconds;
-  const bool memory_bound =
-      cost.bytes / machine.bytes_per_second > cost.flops.total / machine.flops_per_second;
-  // Of the ceiling that binds: FLOP/s at this intensity.
-  const double reachable = memory_bound ? cost.flops.total / cost.bytes * machine.bytes_per_second
-                                        : machine.flops_per_second;
+// What calls that took `seconds` reached of the machine. Of a machine that was given, a share above
+// 1 is shown as it is. A ceiling that was measured here and passed now was too low, because the
+// machine just did more: then the share is 1, and the warning says why.
+void add_bound(Figures& out, std::span<const EstimatedCall> calls, double seconds,
+               const MachineRates& machine) {
+  const CostSum cost = sum_costs(calls);
+  const LeastTime least = least_time(calls, machine);
+  const bool memory_bound = least.bottleneck() == "memory";
+  const double efficiency = cost.flops.total / seconds / machine.flops_per_second;
+  const double share = least.seconds / seconds;
   out.add("memory_bandwidth_mbs", cost.bytes / seconds / kMega);
-  out.add("computational_efficiency", std::clamp(rate / machine.flops_per_second, 0.0, 1.0));
-  out.add("share_of_ceiling", reachable > 0 ? std::clamp(rate / reachable, 0.0, 1.0) : 0.0);
+  const double most = machine.measured() ? 1.0 : std::max({1.0, efficiency, share});
+  out.add("computational_efficiency", std::min(efficiency, most));
+  out.add("share_of_ceiling", std::min(share, most));
+  out.add("least_ms", 1e3 * least.seconds);
+  if (const std::string why = machine.warning(std::max(share, efficiency)); !why.empty())
+    out.add("ceiling_warning", why);
   out.add("is_memory_bound", memory_bound);
   out.add("is_compute_bound", !memory_bound);
   out.add("bottleneck", memory_bound ? "memory" : "compute");
@@ -137,10 +150,10 @@ Figures profile_layer(const AnalyzedModel& layer, const Tensor& input) {
   const CostSum cost = sum_costs(calls);
   const Latency latency = measure_latency(layer, input);
   Figures out({{"parameters", count_parameters(layer)},
-               {"flops", textbook_flops(calls, input)},
-               {"macs", textbook_macs(calls, input)},
-               {"batch_flops", cost.flops.total},
-               {"batch_bytes", cost.bytes},
+               {"flops", count_of(textbook_flops(calls, input))},
+               {"macs", count_of(textbook_macs(calls, input))},
+               {"batch_flops", count_of(cost.flops.total)},
+               {"batch_bytes", count_of(cost.bytes)},
                {"gflops_per_second", cost.flops.total / latency.median_ms / kMega},
                {"rule", kRule}});
   out.merge(latency.figures());
@@ -151,7 +164,7 @@ Figures profile_layer(const AnalyzedModel& layer, const Tensor& input) {
 Figures profile_forward_pass(const AnalyzedModel& model, const Tensor& input,
                              const MachineRates& machine) {
   Figures out = profile_layer(model, input);
-  add_bound(out, sum_costs(estimate_forward(model, input)), out["latency_ms"] / 1e3, machine);
+  add_bound(out, estimate_forward(model, input), out["latency_ms"] / 1e3, machine);
   return out;
 }
 
@@ -161,13 +174,15 @@ Figures profile_backward_pass(const AnalyzedModel& model, const Tensor& given,
   const std::vector<Tensor> wanted = wanted_gradients(model, input);
   const autograd::AutoGradMode on(true);
   CostSum forward, backward;
+  std::vector<EstimatedCall> calls;
   {
     EstimateGuard guard;
     const Tensor value = loss_of(loss, model(input));
     guard.phase("backward");
     backward_of(value, wanted);
-    for (const EstimatedCall& c : guard.calls()) (c.phase == 0 ? forward : backward).add(c);
+    calls = guard.calls();
   }
+  for (const EstimatedCall& c : calls) (c.phase == 0 ? forward : backward).add(c);
   std::vector<double> backward_ms;
   Tensor value;
   // Both halves of a run follow each other, as in training; each is timed on its own.
@@ -182,9 +197,9 @@ Figures profile_backward_pass(const AnalyzedModel& model, const Tensor& given,
   const Figures memory = measure_memory(model, given);
   const double parameters = memory["parameter_memory_mb"];
   const double forward_mb = parameters + memory["activation_memory_mb"];
-  Figures out({{"forward_flops", forward.flops.total},
-               {"backward_flops", backward.flops.total},
-               {"total_flops", total_flops},
+  Figures out({{"forward_flops", count_of(forward.flops.total)},
+               {"backward_flops", count_of(backward.flops.total)},
+               {"total_flops", count_of(total_flops)},
                {"forward_latency_ms", forward_time.median_ms},
                {"backward_latency_ms", backward_time},
                {"total_latency_ms", total_ms},
@@ -196,10 +211,7 @@ Figures profile_backward_pass(const AnalyzedModel& model, const Tensor& given,
                {"optimizer_memory_estimates.sgd", 0.0},  // without momentum: no state
                {"optimizer_memory_estimates.adam", 2 * parameters},
                {"optimizer_memory_estimates.adamw", 2 * parameters}});
-  CostSum both = forward;
-  both.flops.total += backward.flops.total;
-  both.bytes += backward.bytes;
-  add_bound(out, both, total_ms / 1e3, machine);
+  add_bound(out, calls, total_ms / 1e3, machine);
   if (!forward_time.warning.empty()) out.add("warning", forward_time.warning);
   return out;
 }

@@ -244,6 +244,26 @@ void change_memory_category(size_t bytes, MemoryCategory from, MemoryCategory to
   }
 }
 
+void count_mapped(void* p, size_t bytes, MemoryCategory category) noexcept {
+  if (ThreadCache* cache = own_cache()) {
+    count_allocation(*cache, bytes, category);
+    publish(*cache);
+  } else {
+    CentralHeap::get().count_orphan(static_cast<int64_t>(bytes), category, true);
+  }
+  run_hook(p, bytes, category, false);
+}
+
+void count_unmapped(void* p, size_t bytes, MemoryCategory category) noexcept {
+  run_hook(p, bytes, category, true);
+  if (ThreadCache* cache = own_cache()) {
+    count_free(*cache, bytes, category);
+    publish(*cache);
+  } else {
+    CentralHeap::get().count_orphan(-static_cast<int64_t>(bytes), category, false);
+  }
+}
+
 AllocationHook set_allocation_hook(AllocationHook hook) noexcept {
   const AllocationHook previous = g_hook.exchange(hook);
   update_attention();

@@ -25,6 +25,11 @@ PELLUCID_API void deallocate(void* p, size_t bytes, MemoryCategory category) noe
 PELLUCID_API void change_memory_category(size_t bytes, MemoryCategory from,
                                          MemoryCategory to) noexcept;
 
+/// Counts memory that is not the allocator's (shared mappings) as if it were allocated and freed
+/// here, for statistics and the hook.
+PELLUCID_API void count_mapped(void* p, size_t bytes, MemoryCategory category) noexcept;
+PELLUCID_API void count_unmapped(void* p, size_t bytes, MemoryCategory category) noexcept;
+
 /// Called after each allocation and before each free; must not throw. What it allocates itself is
 /// not reported.
 using AllocationHook = void (*)(void* p, size_t bytes, MemoryCategory category, bool is_free);

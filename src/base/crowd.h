@@ -1,6 +1,6 @@
 // CrowdWatch: notices that other programs hold the cores, so that a team of threads is slower than
-// one. A region ends when its last thread does, and a thread without a core comes milliseconds late:
-// ops of microseconds then take as long as the scheduler's turns. Times are ticks of the
+// one. A region ends when its last thread does, and a thread without a core comes milliseconds
+// late: ops of microseconds then take as long as the scheduler's turns. Times are ticks of the
 // processor's clock, some 2 to 4 a nanosecond; whoever watches calls from one thread at a time.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace pellucid {
 
 class CrowdWatch {
  public:
-  static constexpr uint64_t kLate = 1'500'000;      // half a millisecond: never a wait for work
-  static constexpr uint64_t kWindow = 30'000'000;   // 10 ms, a few turns of the scheduler
+  static constexpr uint64_t kLate = 1'500'000;     // half a millisecond: never a wait for work
+  static constexpr uint64_t kWindow = 30'000'000;  // 10 ms, a few turns of the scheduler
   static constexpr uint64_t kShortest = 5 * kWindow, kLongest = 40 * kWindow;
 
   static uint64_t ticks() { return __builtin_ia32_rdtsc(); }

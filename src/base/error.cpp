@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "base/escape.h"
+
 namespace pellucid::detail {
 
 std::string format_message(fmt::string_view format, fmt::format_args args) {
-  return fmt::vformat(format, args);
+  // Names in it may come from a file, and the message goes to a terminal sooner or later.
+  return text::printable(fmt::vformat(format, args));
 }
 
 void assertion_failed(const char* expression, const char* file, int line) {

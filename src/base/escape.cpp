@@ -29,8 +29,24 @@ void append_utf8(std::string& out, char32_t c) {
   put(0x80 | (c & 0x3f));
 }
 
-// Takes the first character off the text; U+FFFD for a byte that begins none (overlong forms,
-// surrogates and what lies beyond U+10FFFF among them).
+template <class Put> std::string converted(std::string_view text, Put put) {
+  std::string out;
+  out.reserve(text.size() + 2);
+  while (!text.empty()) put(out, next_character(text));
+  return out;
+}
+
+bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7f && c < 0xa0); }
+
+// Marks and overrides that make a terminal show characters in another order than they stand in, and
+// separators that it may take for the end of a line.
+bool reorders(char32_t c) {
+  return c == 0x2028 || c == 0x2029 || c == 0x200e || c == 0x200f || c == 0x061c ||
+         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+}  // namespace
+
 char32_t next_character(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -62,36 +78,33 @@ char32_t next_character(std::string_view& text) {
   return c;
 }
 
-template <class Put> std::string converted(std::string_view text, Put put) {
-  std::string out;
-  out.reserve(text.size() + 2);
-  while (!text.empty()) put(out, next_character(text));
-  return out;
-}
-
-bool is_control(char32_t c) { return c < 0x20 || (c >= 0x7f && c < 0xa0); }
-
-// Marks and overrides that make a terminal show characters in another order than they stand in.
-bool reorders(char32_t c) {
-  return c == 0x200e || c == 0x200f || c == 0x061c || (c >= 0x202a && c <= 0x202e) ||
-         (c >= 0x2066 && c <= 0x2069);
-}
-
-}  // namespace
-
 std::string utf8(std::string_view text) {
   return converted(text, [](std::string& out, char32_t c) { append_utf8(out, c); });
 }
 
-std::string visible(std::string_view text) {
-  return converted(text, [](std::string& out, char32_t c) {
-    if (c < 0x80 && is_control(c))
-      out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
-    else if (is_control(c) || reorders(c))
-      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+void append_visible(std::string& out, char32_t c) {
+  if (c < 0x20)
+    out += fmt::format("\\x{:02x}", static_cast<uint32_t>(c));
+  else if (is_control(c) || reorders(c))
+    out += fmt::format("\\u{:04x}", static_cast<uint32_t>(c));
+  else
+    append_utf8(out, c);
+}
+
+std::string visible(std::string_view text) { return converted(text, append_visible); }
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    if (text.starts_with("\r\n")) text.remove_prefix(1);
+    const char32_t c = next_character(text);
+    if (c == '\n' || c == '\t')
+      out += static_cast<char>(c);
     else
-      append_utf8(out, c);
-  });
+      append_visible(out, c);
+  }
+  return out;
 }
 
 std::string xml(std::string_view text) {

@@ -10,12 +10,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/crowd.h"
 #include "base/env.h"
+#include "base/team_work.h"
 
 #ifdef __SANITIZE_THREAD__
 extern "C" void __tsan_acquire(void* address);
@@ -23,6 +27,12 @@ extern "C" void __tsan_release(void* address);
 #endif
 
 namespace pellucid {
+
+namespace detail {
+constinit thread_local uint32_t t_work = 0;
+constinit thread_local bool t_pool_thread = false;
+constinit std::atomic<uint32_t> g_team_work{0};
+}  // namespace detail
 
 namespace {
 
@@ -68,6 +78,54 @@ void after_fork_in_child() {
   omp_set_num_threads(1);  // for libraries that open regions themselves
 }
 
+constexpr int kMostThreads = 4096;
+
+/// How many threads, of `wanted`, the system gives this process beside the calling one; `error` is
+/// the reason where it is fewer. libgomp ends the process where it cannot make one, so the question
+/// is asked first, with threads that end at once.
+int threads_to_be_had(int wanted, int& error) {
+  std::mutex gate;
+  std::vector<pthread_t> made;
+  made.reserve(static_cast<size_t>(wanted));
+  {
+    // All of them live at the same time: they wait for the gate.
+    const std::lock_guard closed(gate);
+    for (int i = 0; i < wanted; ++i) {
+      pthread_t thread{};
+      error = pthread_create(
+          &thread, nullptr,
+          [](void* g) -> void* {
+            const std::lock_guard open(*static_cast<std::mutex*>(g));
+            return nullptr;
+          },
+          &gate);
+      if (error != 0) break;
+      made.push_back(thread);
+    }
+  }
+  for (const pthread_t thread : made) pthread_join(thread, nullptr);
+  return static_cast<int>(made.size());
+}
+
+constinit thread_local int t_confirmed =
+    1;  // the team that libgomp has made for this thread, or can
+
+/// Throws unless a team of this size can be had. Each thread that opens regions has a team of its
+/// own in libgomp.
+void confirm_team(int threads, const char* who) {
+  if (threads <= t_confirmed) [[likely]]
+    return;
+  int error = 0;
+  const int more = threads_to_be_had(threads - 1, error);
+  PELLUCID_CHECK(
+      more == threads - 1, ValueError,
+      "{}: the system gives this process {} more threads, but a team of {} needs {}: {}. "
+      "Ask for fewer (set_num_threads, PELLUCID_NUM_THREADS), or raise the limit "
+      "(ulimit -u, the container's pids).",
+      who, more, threads, threads - 1, std::strerror(error));
+  t_confirmed = threads;
+}
+
 bool yields_to_others() {
   static const bool yields = env_bool("PELLUCID_YIELD", true);
   return yields;
@@ -79,15 +137,25 @@ bool try_acquire_team() {
   if (t_in_region || t_serial_depth > 0 || g_forked.load(std::memory_order_relaxed)) return false;
   if (g_crowd.alone()) [[unlikely]]
     return false;
-  if (get_num_threads() == 1 || omp_in_parallel()) return false;
-  return !g_team_taken.exchange(true, std::memory_order_acquire);
+  const int threads = get_num_threads();
+  if (threads == 1 || omp_in_parallel()) return false;
+  confirm_team(threads, "parallel");
+  if (g_team_taken.exchange(true, std::memory_order_acquire)) return false;
+  detail::g_team_work.store(detail::t_work, std::memory_order_relaxed);
+  return true;
 }
 
-void release_team() { g_team_taken.store(false, std::memory_order_release); }
+void release_team() {
+  detail::g_team_work.store(0, std::memory_order_relaxed);
+  g_team_taken.store(false, std::memory_order_release);
+}
 
 /// One thread's contiguous share of the job. The split only says who computes a chunk, not what.
 void run_share(int thread, int threads) noexcept {
-  if (thread == 0) g_job.caller_begun = CrowdWatch::ticks();
+  if (thread == 0)
+    g_job.caller_begun = CrowdWatch::ticks();
+  else
+    detail::t_pool_thread = true;
   announce_after(&g_fork_tag);
   const int64_t part = g_job.n / threads, rest = g_job.n % threads;
   const int64_t first = thread * part + std::min<int64_t>(thread, rest);
@@ -111,7 +179,10 @@ struct OtherFailed {};
 
 /// One thread's call of a team's body.
 void run_member(int thread, int threads) noexcept {
-  if (thread == 0) g_job.caller_begun = CrowdWatch::ticks();
+  if (thread == 0)
+    g_job.caller_begun = CrowdWatch::ticks();
+  else
+    detail::t_pool_thread = true;
   announce_after(&g_fork_tag);
   const bool outer = t_in_region;
   t_in_region = true;
@@ -150,8 +221,11 @@ int get_num_threads() {
   int threads = g_threads.load(std::memory_order_relaxed);
   if (threads == 0) [[unlikely]] {
     // omp_get_max_threads has read OMP_NUM_THREADS and the CPU affinity.
-    const auto wanted = env_int("PELLUCID_NUM_THREADS", 1, 4096);
+    const auto wanted = env_int("PELLUCID_NUM_THREADS", 1, kMostThreads);
     threads = wanted ? static_cast<int>(*wanted) : std::max(1, omp_get_max_threads());
+    PELLUCID_CHECK(threads <= kMostThreads, ValueError,
+                   "environment variable OMP_NUM_THREADS must be at most {}, but is {}.",
+                   kMostThreads, threads);
     int undecided = 0;
     if (!g_threads.compare_exchange_strong(undecided, threads)) return undecided;
     pthread_atfork(nullptr, nullptr, after_fork_in_child);
@@ -162,7 +236,10 @@ int get_num_threads() {
 void set_num_threads(int threads) {
   PELLUCID_CHECK(threads >= 1, ValueError,
                  "set_num_threads: threads must be at least 1, but is {}.", threads);
+  PELLUCID_CHECK(threads <= kMostThreads, ValueError,
+                 "set_num_threads: threads must be at most {}, but is {}.", kMostThreads, threads);
   get_num_threads();  // registers the fork handler
+  if (!g_forked.load(std::memory_order_relaxed)) confirm_team(threads, "set_num_threads");
   if (!g_forked.load(std::memory_order_relaxed))
     g_threads.store(threads, std::memory_order_relaxed);
 }

@@ -1,4 +1,4 @@
-// parallel_for, parallel_chunks and parallel_team: the only doors to the thread pool (OpenMP's,
+// parallel_for, parallel_chunks and parallel_team: the only ways into the thread pool (OpenMP's,
 // which oneDNN shares). Work is cut by range and grain, never by thread count, so that bits do not
 // depend on threads. A call runs serially with one thread or one chunk, inside another region, in a
 // forked child, while another thread of the process is in a region, and for a while where other

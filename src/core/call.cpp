@@ -1,17 +1,23 @@
-// The only door. Every op, forward or backward, eager or by name, passes through here.
+// The dispatcher. Every op, forward or backward, eager or by name, passes through here.
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/random.h"
+#include "core/autograd_meta.h"
+#include "core/engine.h"
 #include "core/estimate.h"
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "core/observe.h"
+#include "core/overlap.h"
 #include "core/registry.h"
 #include "core/tape.h"
+#include "core/vjp_tools.h"
 #include "core/watch.h"
 #include "kernels/copy.h"
 #include "pellucid/autograd.h"
-#include "tensor/autograd_meta.h"
+#include "tensor/layout.h"
 
 namespace pellucid {
 
@@ -19,7 +25,7 @@ std::string_view Call::name() const { return info_of(op_).name; }
 
 bool Call::wants(size_t k) const {
   const std::string& n = info_of(op_).output_names[k];
-  return recording_ || n.empty() || n[0] != '_';
+  return tracked_ || n.empty() || n[0] != '_';
 }
 
 void Call::make_output(IntArrayRef sizes, DType dtype) {
@@ -62,7 +68,7 @@ Tensor wrapped_number(const Scalar& value) {
 }
 
 /// The steps of a call; a friend of Call.
-struct Door {
+struct Dispatcher {
   static bool any_requires_grad(const Call& c) {
     for (const Tensor* t : c.inputs_)
       if (tape::requires_grad(*t)) return true;
@@ -73,8 +79,7 @@ struct Door {
 
   static void begin(Call& c) {
     info_of(c.op_);
-    c.recording_ =
-        c.op_.vjp != no_gradient && autograd::GradMode::is_enabled() && any_requires_grad(c);
+    c.tracked_ = c.op_.vjp != no_gradient && autograd::tracks() && any_requires_grad(c);
     if (!c.op_.any_layout)
       for (const Tensor* t : c.inputs_)
         if (t->defined()) t->expose();
@@ -91,29 +96,30 @@ struct Door {
   // write there and the result fits exactly. A view of a whole tensor that only the view keeps
   // alive will do, too.
   static void reuse_last_used(Call& c, const Tensor& used) {
-    const auto place = std::find(c.inputs_.begin(), c.inputs_.end(), &used);
     const bool writes_there =
-        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && place == c.inputs_.begin());
-    if (place == c.inputs_.end() || !writes_there || c.recording_ || c.view_mask_ ||
-        c.output_count_ == 0 || !c.outputs_[0].defined())
+        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && c.inputs_[0] == &used);
+    if (!writes_there || autograd::GradMode::is_enabled() || c.view_mask_ || c.output_count_ == 0 ||
+        !c.outputs_[0].defined())
       return;
     const detail::TensorImpl& from = used.impl();
+    for (const Tensor* t : c.inputs_)  // the same gradient, given a second time
+      if (t != &used && t->defined() && t->impl().storage == from.storage) return;
     detail::TensorImpl& to = c.outputs_[0].impl();
     const uint32_t holders = from.base ? 2 : 1;
-    if (used.use_count() == 1 && (!from.base || from.base.use_count() == 1) &&
-        from.storage.use_count() == holders && !from.storage->borrowed && from.offset == 0 &&
-        !to.storage && from.dtype == to.dtype && from.sizes == to.sizes &&
-        from.strides == to.strides && (from.is_contiguous() || from.is_channels_last())) {
-      std::atomic_thread_fence(std::memory_order_acquire);  // another thread's last use is over
+    if (tape::owners(from) == tape::LastUse::kHandles &&
+        (!from.base || tape::owners(*from.base) == 1) && tape::owners(*from.storage) == holders &&
+        !from.storage->borrowed && from.offset == 0 && !to.storage && from.dtype == to.dtype &&
+        from.sizes == to.sizes && from.strides == to.strides &&
+        (from.is_contiguous() || from.is_channels_last()))
       to.storage = from.storage;
-    }
   }
 
   static void allocate(Call& c) {
-    if (const Tensor* used = std::exchange(tape::last_used, nullptr)) [[unlikely]]
-      reuse_last_used(c, *used);
+    if (tape::last_uses) [[unlikely]]
+      if (const tape::LastUse* mark = tape::claim_last_use(c.inputs_))
+        reuse_last_used(c, mark->tensor());
     // What a gradient will flow through is an activation, unless the program said what it is.
-    if (c.recording_ && current_memory_category() == MemoryCategory::Other) {
+    if (c.tracked_ && current_memory_category() == MemoryCategory::Other) {
       const MemoryCategoryGuard category(MemoryCategory::Activation);
       make_storages(c);
     } else {
@@ -150,21 +156,111 @@ struct Door {
     return true;
   }
 
-  // Mutated arguments, `(a!)`: no history may be lost, and the versions must tell.
-  static void check_mutated(const Call& c, bool after) {
+  // Calls f(argument of the schema, number of the input) for each tensor that was given.
+  template <class F> static void for_each_input(const Call& c, const F& f) {
     const OpInfo& info = *c.op_.info;
     size_t i = 0;
     const size_t list_length = c.inputs_.size() + 1 - static_cast<size_t>(info.tensor_args);
     for (const Arg& a : info.args) {
       if (a.type != ArgType::Tensor && a.type != ArgType::TensorList) continue;
-      for (size_t n = a.type == ArgType::TensorList ? list_length : 1; n > 0; --n, ++i) {
-        if (!a.mutated || !c.has_in(i)) continue;
-        if (after)
-          c.in(i).impl().bump_version();
-        else
-          tape::check_in_place(c.in(i), info.name, c.recording_);
-      }
+      for (size_t n = a.type == ArgType::TensorList ? list_length : 1; n > 0; --n, ++i)
+        if (c.has_in(i)) f(a, i);
     }
+  }
+
+  // Mutated arguments, `(a!)`: no history may be lost, and the versions must tell.
+  static void check_mutated(const Call& c) {
+    for_each_input(c, [&](const Arg& a, size_t i) {
+      if (a.mutated) tape::check_in_place(c.in(i), c.op_.info->name, c.tracked_);
+    });
+  }
+  static void count_mutated(const Call& c) {
+    for_each_input(c, [&](const Arg& a, size_t i) {
+      if (a.mutated) c.in(i).impl().bump_version();
+    });
+  }
+
+  // Inputs of a call of which some are replaced by copies, because the op writes to their memory
+  // while it still reads them.
+  struct Copies {
+    std::vector<Tensor> tensors;
+    std::vector<const Tensor*> inputs;
+    void replace(Call& c, size_t i) {
+      if (inputs.empty()) {
+        inputs.assign(c.inputs_.begin(), c.inputs_.end());
+        tensors.reserve(inputs.size());  // pointers to them stay valid
+      }
+      const NoGradGuard off;
+      inputs[i] = &tensors.emplace_back(c.in(i).detach().clone());
+      c.inputs_ = inputs;
+    }
+  };
+
+  // The inputs from number `first` on whose layout an op chose, each as it is now, for an op that
+  // reads such layouts: another thread may make one visible meanwhile, which moves its values to
+  // another storage. Where a mark of last use is, only this thread's run knows the tensors.
+  class Layouts {
+   public:
+    Layouts(Call& c, size_t first) : call_(c), given_(c.inputs_) {
+      if (!c.op_.any_layout || tape::last_uses) return;
+      for (size_t i = first; i < given_.size(); ++i)
+        if (given_[i]->defined() && detail::hides_layout(given_[i]->impl())) [[unlikely]]
+          settle(i);
+    }
+    ~Layouts() { call_.inputs_ = given_; }
+    Layouts(const Layouts&) = delete;
+    /// The node of the call, made from the inputs as they were given: it needs their histories.
+    detail::Ref<tape::OpNode> prepare(bool in_place) {
+      const Inputs settled = std::exchange(call_.inputs_, given_);
+      auto node = tape::prepare(call_, in_place);
+      call_.inputs_ = settled;
+      return node;
+    }
+
+   private:
+    struct Settled {
+      std::vector<Tensor> tensors;
+      std::vector<const Tensor*> inputs;
+    };
+    void settle(size_t i) {
+      if (!settled_) {
+        settled_ = std::make_unique<Settled>();
+        settled_->inputs.assign(given_.begin(), given_.end());
+        settled_->tensors.reserve(given_.size());  // pointers to them stay valid
+        call_.inputs_ = settled_->inputs;
+      }
+      settled_->inputs[i] = &settled_->tensors.emplace_back(tape::settled(*given_[i]));
+    }
+    Call& call_;
+    const Inputs given_;
+    std::unique_ptr<Settled> settled_;
+  };
+
+  // The source of an in-place change may be the tensor itself, in the same order, where each
+  // element is read before it is written: in a pointwise op.
+  static void copy_overlapping(Call& c, Copies& copies) {
+    for (size_t i = 1; i < c.inputs_.size(); ++i) {
+      if (!c.has_in(i)) continue;
+      const Overlap shared = overlap(c.in(0).impl(), c.in(i).impl());
+      if (shared == Overlap::None || (shared == Overlap::Same && c.op_.kind == OpKind::Pointwise))
+        continue;
+      copies.replace(c, i);
+    }
+  }
+
+  // The same for arguments `(a!)`, two of which may not share memory.
+  static void copy_overlapping_mutated(Call& c, Copies& copies) {
+    for_each_input(c, [&](const Arg& written, size_t i) {
+      if (!written.mutated) return;
+      for_each_input(c, [&](const Arg& a, size_t k) {
+        if (k == i || overlap(c.in(i).impl(), c.in(k).impl()) == Overlap::None) return;
+        PELLUCID_CHECK(!a.mutated, ValueError,
+                       "{}: the arguments '{}' and '{}' are both written to and share memory ({}, "
+                       "{}); clone one of them.",
+                       c.name(), written.name, a.name, describe(c.in(i)), describe(c.in(k)));
+        copies.replace(c, k);
+      });
+    });
   }
 
   static void link_views(Call& c) {
@@ -217,32 +313,28 @@ struct Door {
   /// The number of the node that the call left, 0 for none.
   static uint64_t run(Call& c) {
     begin(c);
+    Layouts layouts(c, 0);
     c.op_.infer(c);
-    if (c.op_.info->mutates) check_mutated(c, false);
+    const bool mutates = c.op_.info->mutates;
+    if (mutates) check_mutated(c);
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
-    if (c.recording_) node = tape::prepare(c, false);
-    allocate(c);
-    compute(c);
-    if (c.op_.info->mutates) check_mutated(c, true);
+    if (c.tracked_) node = layouts.prepare(false);
+    if (mutates) {
+      Copies copies;
+      const Inputs given = c.inputs_;
+      copy_overlapping_mutated(c, copies);
+      allocate(c);
+      compute(c);
+      c.inputs_ = given;
+      count_mutated(c);
+    } else {
+      allocate(c);
+      compute(c);
+    }
     const uint64_t number = node ? node->sequence_nr() : 0;
     commit(c, std::move(node));
     return number;
-  }
-
-  // Two views of one storage that are not the same view: writing one may change what is still to be
-  // read.
-  static bool overlaps_other_input(const Call& c) {
-    const detail::TensorImpl& self = c.in(0).impl();
-    for (size_t i = 1; i < c.inputs_.size(); ++i) {
-      if (!c.has_in(i)) continue;
-      const detail::TensorImpl& t = c.in(i).impl();
-      if (t.storage != self.storage || t.numel == 0) continue;
-      if (!(t.offset == self.offset && t.sizes == self.sizes && t.strides == self.strides &&
-            t.dtype == self.dtype))
-        return true;
-    }
-    return false;
   }
 
   // Whether the result can be written into input 0.
@@ -270,26 +362,36 @@ struct Door {
       tape::set_history(self, other.meta->grad_fn, other.meta->output_nr);
   }
 
+  // zero_ and fill_ with a number: a tensor would get the gradient of a location several times.
+  static bool writes_one_value(const Call& c) {
+    const std::string& name = c.op_.info->name;
+    return name == "zero" || (name == "fill" && c.in(1).impl().wrapped_number);
+  }
+
   static uint64_t run_in_place(Call& c) {
     const Tensor& self = c.in(0);
     PELLUCID_CHECK(self.defined(), ValueError, "{}_: the tensor to be changed is undefined.",
                    info_of(c.op_).name);
     c.in_place_ = true;
     begin(c);
-    tape::check_in_place(self, info_of(c.op_).name, c.recording_);
+    tape::check_in_place(self, info_of(c.op_).name, c.tracked_, writes_one_value(c));
+    Layouts layouts(c, 1);
     c.op_.infer(c);
     const Tensor result = c.outputs_[0];
     check_fits(c, result);
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
-    if (c.recording_) node = tape::prepare(c, true);
-    const bool direct = (c.op_.kind == OpKind::Pointwise || c.op_.writes_self) &&
-                        !overlaps_other_input(c) &&
-                        (c.op_.kind == OpKind::Pointwise || result.dtype() == self.dtype());
+    if (c.tracked_) node = layouts.prepare(true);
+    const bool direct =
+        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && result.dtype() == self.dtype());
+    Copies copies;
+    const Inputs given = c.inputs_;
     if (direct) {
+      copy_overlapping(c, copies);
       c.outputs_[0] = self;
       allocate(c);
       compute(c);
+      c.inputs_ = given;
     } else {
       c.in_place_ = false;
       allocate(c);
@@ -310,20 +412,27 @@ struct Door {
   }
 };
 
+// A composition may read its arguments several times.
+static void spend_last_use(Inputs inputs) {
+  if (tape::last_uses) [[unlikely]]
+    tape::claim_last_use(inputs);
+}
+
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
   Watch watch(c);
   if (op.compose) {
     info_of(op);
+    spend_last_use(inputs);
     Tensors results = op.compose(c);
     watch.done(c);
     return results;
   }
-  watch.done(c, Door::run(c));
+  watch.done(c, Dispatcher::run(c));
   Tensors results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
-  for (size_t k = 0; k < visible; ++k) results.push_back(Door::take(c, k));
+  for (size_t k = 0; k < visible; ++k) results.push_back(Dispatcher::take(c, k));
   return results;
 }
 
@@ -332,13 +441,14 @@ Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
   Watch watch(c);
   if (op.compose) {
     info_of(op);
+    spend_last_use(inputs);
     Tensors results = op.compose(c);
     PELLUCID_ASSERT(!results.empty());
     watch.done(c);
     return std::move(results[0]);
   }
-  watch.done(c, Door::run(c));
-  return Door::take(c, 0);
+  watch.done(c, Dispatcher::run(c));
+  return Dispatcher::take(c, 0);
 }
 
 void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
@@ -346,18 +456,19 @@ void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
     PELLUCID_CHECK(inputs[0]->defined(), ValueError, "{}_: the tensor to be changed is undefined.",
                    info_of(op).name);
     tape::check_leaf(*inputs[0], info_of(op).name);
-    Door::become_view(*inputs[0], call1(op, inputs, attrs));
+    Dispatcher::become_view(*inputs[0], call1(op, inputs, attrs));
     return;
   }
   Call c(op, inputs, attrs);
   Watch watch(c);
   if (op.compose) {
+    spend_last_use(inputs);
     tape::check_in_place(*inputs[0], info_of(op).name, false);
     const Tensors results = op.compose(c);
-    Door::check_fits(c, results[0]);
+    Dispatcher::check_fits(c, results[0]);
     inputs[0]->copy_(results[0]);
   } else {
-    watch.done(c, Door::run_in_place(c));
+    watch.done(c, Dispatcher::run_in_place(c));
     return;
   }
   watch.done(c);

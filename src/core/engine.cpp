@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/autograd_meta.h"
 #include "core/estimate.h"
 #include "core/tape.h"
 #include "core/vjp_tools.h"
 #include "pellucid/ops.h"
-#include "profile/recorder.h"
-#include "tensor/autograd_meta.h"
+#include "recorder/recorder.h"
 #include "tensor/phantom.h"
 
 namespace pellucid::autograd {
@@ -28,7 +29,7 @@ Node::Node() : sequence_(sequence_counter.fetch_add(1, std::memory_order_relaxed
   if (detail::estimating()) [[unlikely]]
     estimate::note_node(sequence_);
 }
-Node::~Node() = default;
+Node::~Node() { delete extras_.load(std::memory_order_relaxed); }
 
 void Node::destroy(Node* n) noexcept {
   if (dying) {  // a node is being destroyed further up this stack: wait for it instead of recursing
@@ -47,8 +48,31 @@ void Node::destroy(Node* n) noexcept {
 }
 
 Node::Extras& Node::extras() {
-  if (!extras_) extras_ = std::make_unique<Extras>();
-  return *extras_;
+  if (Extras* there = extras_if()) return *there;
+  auto made = std::make_unique<Extras>();
+  Extras* first = nullptr;
+  if (!extras_.compare_exchange_strong(first, made.get(), std::memory_order_acq_rel))
+    return *first;  // another thread was quicker
+  return *made.release();
+}
+
+bool NodeLock::lock() {
+  static std::atomic<int> threads{0};
+  constinit thread_local int self = 0;
+  if (self == 0) [[unlikely]]
+    self = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  int holder = 0;
+  while (!holder_.compare_exchange_strong(holder, self, std::memory_order_acquire)) {
+    if (holder == self) return false;
+    holder_.wait(holder, std::memory_order_relaxed);
+    holder = 0;
+  }
+  return true;
+}
+
+void NodeLock::unlock() {
+  holder_.store(0, std::memory_order_release);
+  holder_.notify_all();
 }
 
 uint32_t Node::add_output(const Tensor& t) {
@@ -58,26 +82,32 @@ uint32_t Node::add_output(const Tensor& t) {
 
 uint64_t Node::add_pre_hook(PreHook hook) {
   Extras& e = extras();
+  const std::lock_guard lock(e.mutex);
   e.pre_hooks.emplace_back(e.next_hook_id, std::move(hook));
   return e.next_hook_id++;
 }
 
 uint64_t Node::add_post_hook(PostHook hook) {
   Extras& e = extras();
+  const std::lock_guard lock(e.mutex);
   e.post_hooks.emplace_back(e.next_hook_id, std::move(hook));
   return e.next_hook_id++;
 }
 
 void Node::remove_hook(uint64_t id) {
-  if (!extras_) return;
-  const auto same = [id](const auto& h) { return h.first == id; };
-  std::erase_if(extras_->pre_hooks, same);
-  std::erase_if(extras_->post_hooks, same);
+  Extras* e = extras_if();
+  if (!e) return;
+  std::pair<uint64_t, PreHook> before;
+  std::pair<uint64_t, PostHook> after;
+  const std::lock_guard lock(e->mutex);
+  before = take_hook(e->pre_hooks, id);
+  after = take_hook(e->post_hooks, id);
 }
 
 const std::string& Node::forward_trace() const {
   static const std::string none;
-  return extras_ ? extras_->forward_trace : none;
+  const Extras* e = extras_if();
+  return e ? e->forward_trace : none;
 }
 
 // One backward run on one thread.
@@ -91,7 +121,7 @@ struct GraphTask {
     uint32_t slot;
     bool operator<(const Pending& o) const { return sequence < o.sequence; }
   };
-  struct Capture {
+  struct WantedGradient {
     uint32_t input_nr;
     size_t index;
   };
@@ -105,11 +135,12 @@ struct GraphTask {
   std::unordered_map<Node*, uint32_t> contested;
   // With given inputs: where their gradients are taken, and which nodes lead there.
   bool filtered = false;
-  bool accumulate_captures = false;
-  std::unordered_map<const Node*, std::vector<Capture>> captures;
+  bool accumulates_too = false;
+  std::unordered_map<const Node*, std::vector<WantedGradient>> wanted;
   std::unordered_set<const Node*> needed;
-  variable_list captured;
+  variable_list wanted_grads;
   const Node* running = nullptr;
+  bool post_hooked = false;  // somebody sees the results of the running node
   GraphTask* outer = nullptr;
 
   GraphTask() : outer(current_task) { current_task = this; }
@@ -166,7 +197,8 @@ struct GraphTask {
   bool add_in_place(size_t i, const std::function<void(const Tensor&)>& add_part);
   void run();
   void run_node(const NodeRef& node, variable_list&& grads);
-  void capture(const NodeRef& node, const variable_list& grads);
+  variable_list apply(Node& node, variable_list&& grads);
+  void keep_wanted(const NodeRef& node, const variable_list& grads);
   void find_needed(const std::vector<Edge>& roots);
 };
 
@@ -177,6 +209,29 @@ bool pellucid::tape::add_to_gradient(size_t i, const std::function<void(const Te
 }
 
 namespace pellucid::autograd {
+
+const void* current_run() { return current_task; }
+
+void want_gradient(const Edge& edge) {
+  if (current_task && current_task->filtered && edge.is_valid())
+    current_task->needed.insert(edge.function.get());
+}
+
+void fit_gradient(const Node& node, size_t i, Tensor& grad, const TensorFacts& wanted) {
+  if (grad.sizes() != wanted.sizes.ref()) {
+    const IntArrayRef from = grad.sizes(), to = wanted.sizes;
+    bool fits = from.size() >= to.size();
+    for (size_t d = 1; fits && d <= to.size(); ++d)
+      fits = to[to.size() - d] == 1 || to[to.size() - d] == from[from.size() - d];
+    PELLUCID_CHECK(
+        fits, ShapeError,
+        "{} returned a gradient of sizes {} for its input {}, which has sizes {}. Return "
+        "one of the input's sizes, or of sizes to which these broadcast.",
+        node.name(), from, i, to);
+    grad = sum_to_size(grad, to);
+  }
+  if (grad.dtype() != wanted.dtype) grad = grad.to(wanted.dtype);
+}
 
 bool edge_needed(const Edge& edge) {
   if (!edge.is_valid()) return false;
@@ -221,53 +276,100 @@ void accumulate_into(Tensor& sum, Tensor&& grad, bool create_graph) {
     sum = sum.add(grad);
 }
 
+void check_same_sizes(const Tensor& sum, const Tensor& grad) {
+  PELLUCID_CHECK(sum.sizes() == grad.sizes(), ShapeError,
+                 "AccumulateGrad: a gradient of sizes {} cannot be added to a .grad of sizes {}, "
+                 "which the program set; set it to an undefined tensor first.",
+                 grad.sizes(), sum.sizes());
+}
+
+// With a graph of gradients: tracked ops take locks of other leaves, so none is held meanwhile.
+void accumulate_tracked(detail::LeafLock& mutex, Tensor& sum, const Tensor& grad) {
+  Tensor before;
+  {
+    const std::lock_guard lock(mutex);
+    before = sum;
+  }
+  for (;;) {
+    if (before.defined()) check_same_sizes(before, grad);
+    // A copy: the program may change it in place, and the graph still needs grad.
+    Tensor after = before.defined() ? before.add(grad) : grad.clone();
+    const std::lock_guard lock(mutex);
+    if (sum.is_same(before)) {
+      std::swap(sum, after);
+      return;
+    }
+    before = sum;  // another thread was quicker
+  }
+}
+
 void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   detail::AutogradMeta& meta = detail::meta_of(leaf);
-  const std::lock_guard lock(detail::leaf_lock(&leaf.impl()));
+  detail::LeafLock& mutex = detail::leaf_lock(&leaf.impl());
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
+  if (GradMode::is_enabled()) return accumulate_tracked(mutex, meta.grad, grad);
+  const std::lock_guard lock(mutex);
   if (!meta.grad.defined()) {
-    if (GradMode::is_enabled())
-      meta.grad =
-          grad.clone();  // the program may change it in place, and the graph still needs grad
-    else
-      meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
-  } else if (GradMode::is_enabled()) {
-    meta.grad = meta.grad.add(grad);
+    meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
   } else {
+    check_same_sizes(meta.grad, grad);
     add_gradient(meta.grad, grad);
   }
+}
+
+// A hook may replace a gradient by one of the same sizes and dtype.
+void check_replaced(const Tensor& replaced, const Tensor& grad, std::string_view where) {
+  PELLUCID_CHECK(replaced.sizes() == grad.sizes(), ShapeError,
+                 "a hook on {} returned a gradient of sizes {} where {} were expected.", where,
+                 replaced.sizes(), grad.sizes());
+  PELLUCID_CHECK(replaced.dtype() == grad.dtype(), TypeError,
+                 "a hook on {} returned a gradient of dtype {} where {} was expected; convert it "
+                 "with .to({}).",
+                 where, replaced.dtype(), grad.dtype(), grad.dtype());
 }
 
 Tensor run_hook(const std::function<Tensor(Tensor)>& hook, const Tensor& grad,
                 std::string_view where) {
   Tensor replaced = hook(grad);
   if (!replaced.defined()) return grad;
-  PELLUCID_CHECK(replaced.sizes() == grad.sizes(), ShapeError,
-                 "a hook on {} returned a gradient of sizes {} where {} were expected.", where,
-                 replaced.sizes(), grad.sizes());
+  check_replaced(replaced, grad, where);
   return replaced;
 }
 
-// Hooks on what arrives at a node, and gradients that are retained. Lists are copied, because a
-// hook may add and take away hooks.
+// A list of hooks as it is now: hooks may come and go while they run, on other threads too.
+template <class List> List copy_of(Node::Extras& e, const List& list) {
+  const std::lock_guard lock(e.mutex);
+  return list;
+}
+
+// Hooks on what arrives at a node, and gradients that are retained.
 void run_hooks_before(const Node& node, variable_list& grads) {
-  const auto tensor_hooks = node.extras_if()->tensor_hooks;
+  Node::Extras& e = *node.extras_if();
+  const auto tensor_hooks = copy_of(e, e.tensor_hooks);
   for (const auto& [output, hooks] : tensor_hooks)
     for (const auto& [id, hook] : hooks)
       if (grads[output].defined()) grads[output] = run_hook(hook, grads[output], node.name());
-  const auto retained = node.extras_if()->retain_grad;
+  const auto retained = copy_of(e, e.retain_grad);
   for (const auto& [output, keepers] : retained)
     for (const auto& keeper : keepers)
       if (grads[output].defined()) keeper->receive(grads[output]);
-  const auto pre_hooks = node.extras_if()->pre_hooks;
+  const auto pre_hooks = copy_of(e, e.pre_hooks);
   for (const auto& [id, hook] : pre_hooks) {
     variable_list replaced = hook(grads);
     if (replaced.empty()) continue;
     PELLUCID_CHECK(replaced.size() == grads.size(), AutogradError,
                    "a hook before {} returned {} gradients where {} were expected.", node.name(),
                    replaced.size(), grads.size());
+    for (size_t i = 0; i < grads.size(); ++i)
+      if (replaced[i].defined() && grads[i].defined())
+        check_replaced(replaced[i], grads[i], node.name());
     grads = std::move(replaced);
   }
+}
+
+auto hooks_of_leaf(const Tensor& leaf) {
+  const std::lock_guard lock(detail::leaf_lock(&leaf.impl()));
+  return leaf.impl().meta->hooks;
 }
 
 void check_for_nan(const Node& node, const variable_list& grads) {
@@ -294,12 +396,32 @@ void check_for_nan(const Node& node, const variable_list& grads) {
 
 }  // namespace
 
+// What a gradient that goes along the edge must be. A leaf is asked as it is now: set_data may have
+// changed it since its accumulator was made.
+TensorFacts wanted_by(const Edge& edge) {
+  if (!edge.function->is_accumulate()) return edge.function->outputs_[edge.input_nr];
+  const detail::TensorImpl& leaf =
+      static_cast<const AccumulateGrad&>(*edge.function).variable_.impl();
+  return {leaf.sizes, leaf.dtype};
+}
+
+// What a node that is no op's, or a hook after it, gave for the node's inputs.
+void check_results(const Node& node, variable_list& results) {
+  const auto& edges = node.next_edges_;
+  PELLUCID_CHECK(results.size() == edges.size(), AutogradError,
+                 "{} returned {} gradients where {} were expected, one for each of its inputs.",
+                 node.name(), results.size(), edges.size());
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].defined() && edges[i].is_valid())
+      fit_gradient(node, i, results[i], wanted_by(edges[i]));
+}
+
 // The leaf behind a node, if what arrives there is added to its gradient at once: without hooks the
 // order of contributions does not matter to anyone, so there is no need to hold them back.
 const Tensor* GraphTask::immediate_leaf(const Node& node) const {
   if (!node.is_accumulate() || filtered || node.extras_if()) return nullptr;
   const Tensor& leaf = static_cast<const AccumulateGrad&>(node).variable_;
-  return leaf.impl().meta->hooks.empty() ? &leaf : nullptr;
+  return leaf.impl().meta->hooked.load(std::memory_order_acquire) ? nullptr : &leaf;
 }
 
 void GraphTask::add(const Edge& edge, Tensor grad) {
@@ -313,7 +435,7 @@ void GraphTask::add(const Edge& edge, Tensor grad) {
 }
 
 bool GraphTask::add_in_place(size_t i, const std::function<void(const Tensor&)>& add_part) {
-  if (running != tape::applying || running->extras_if() || create_graph || GradMode::is_enabled() ||
+  if (running != tape::applying || post_hooked || create_graph || GradMode::is_enabled() ||
       AnomalyMode::is_enabled())
     return false;
   const Edge& edge = running->next_edges_[i];
@@ -334,11 +456,11 @@ bool GraphTask::add_in_place(size_t i, const std::function<void(const Tensor&)>&
   return true;
 }
 
-void GraphTask::capture(const NodeRef& node, const variable_list& grads) {
-  const auto it = captures.find(node.get());
-  if (it == captures.end()) return;
-  for (const Capture& c : it->second)
-    if (grads[c.input_nr].defined()) captured[c.index] = grads[c.input_nr];
+void GraphTask::keep_wanted(const NodeRef& node, const variable_list& grads) {
+  const auto it = wanted.find(node.get());
+  if (it == wanted.end()) return;
+  for (const WantedGradient& w : it->second)
+    if (grads[w.input_nr].defined()) wanted_grads[w.index] = grads[w.input_nr];
 }
 
 // The scope of a node's backward, hooks and sums of gradients included; it is charged to the op
@@ -360,7 +482,7 @@ class NodeScope {
     using profile::EventKind;
     begun_ = true;
     exceptions_ = std::uncaught_exceptions();
-    // A node of an op is known by its record, any other by its name.
+    // A node of an op is known by its op definition, any other by its name.
     const uint64_t hash = node.op() ? profile::mix(0xbac, reinterpret_cast<uint64_t>(node.op()))
                                     : profile::scope_hash(EventKind::Backward, node.name());
     if (profile::begin_call(this, EventKind::Backward, hash, 0, node.sequence_nr())) [[likely]]
@@ -374,6 +496,17 @@ class NodeScope {
   int exceptions_ = 0;
 };
 
+// Runs a node alone: what it saved may be shared with other runs, and goes with the first that does
+// not retain the graph.
+variable_list GraphTask::apply(Node& node, variable_list&& grads) {
+  if (node.is_accumulate()) return node.apply(std::move(grads));  // guarded by its leaf's lock
+  const InUse in_use(node);
+  variable_list results = node.apply(std::move(grads));
+  grads.clear();  // a result may have been written into one of them, and be its memory's sole owner
+  if (!keep_graph) node.release_variables();
+  return results;
+}
+
 void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
   const NodeScope scope(*node);
   const estimate::NodeScope charged(node->sequence_);
@@ -381,32 +514,29 @@ void GraphTask::run_node(const NodeRef& node, variable_list&& grads) {
     run_hooks_before(*node, grads);
   if (node->is_accumulate()) {
     const Tensor& leaf = static_cast<AccumulateGrad&>(*node).variable_;
-    const auto hooks = leaf.impl().meta->hooks;  // a copy: a hook may take itself away
-    for (const auto& [id, hook] : hooks)
+    for (const auto& [id, hook] : hooks_of_leaf(leaf))
       if (grads[0].defined()) grads[0] = run_hook(hook, grads[0], "a leaf");
   }
-  capture(node, grads);
-  if (filtered && node->is_accumulate() && !accumulate_captures) return;
+  keep_wanted(node, grads);
+  if (filtered && node->is_accumulate() && !accumulates_too) return;
   if (filtered && !node->is_accumulate() &&
       std::none_of(node->next_edges_.begin(), node->next_edges_.end(), edge_needed))
     return;  // a gradient was taken here, and nothing beyond it was asked for
 
-  const bool has_post_hooks = node->extras_if() && !node->extras_if()->post_hooks.empty();
-  const variable_list kept = has_post_hooks ? grads : variable_list();
+  decltype(Node::Extras::post_hooks) post_hooks;
+  if (Node::Extras* e = node->extras_if()) [[unlikely]]
+    post_hooks = copy_of(*e, e->post_hooks);
+  const variable_list kept = post_hooks.empty() ? variable_list() : grads;
   running = node.get();
-  variable_list results = node->apply(std::move(grads));
-  grads.clear();  // a result may have been written into one of them, and be its memory's sole owner
-  if (!keep_graph) node->release_variables();
-  if (has_post_hooks) {
-    const auto hooks = node->extras_if()->post_hooks;
-    for (const auto& [id, hook] : hooks) {
-      variable_list replaced = hook(results, kept);
-      if (!replaced.empty()) results = std::move(replaced);
-    }
+  post_hooked = !post_hooks.empty();
+  variable_list results = apply(*node, std::move(grads));
+  for (const auto& [id, hook] : post_hooks) {
+    variable_list replaced = hook(results, kept);
+    if (!replaced.empty()) results = std::move(replaced);
   }
+  if (!node->op() || !post_hooks.empty()) check_results(*node, results);
   if (AnomalyMode::is_enabled() && AnomalyMode::should_check_nan()) check_for_nan(*node, results);
-  const size_t n = std::min(results.size(), node->next_edges_.size());
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < results.size(); ++i) {
     const Edge& edge = node->next_edges_[i];
     if (results[i].defined() && edge_needed(edge)) add(edge, std::move(results[i]));
   }
@@ -428,7 +558,7 @@ void GraphTask::run() {
   }
 }
 
-// Marks the nodes from which a capture can be reached, without recursion.
+// Marks the nodes from which a wanted gradient can be reached, without recursion.
 void GraphTask::find_needed(const std::vector<Edge>& roots) {
   std::unordered_set<const Node*> seen;
   std::vector<std::pair<const Node*, size_t>> stack;
@@ -437,7 +567,7 @@ void GraphTask::find_needed(const std::vector<Edge>& roots) {
     stack.emplace_back(root.function.get(), 0);
     while (!stack.empty()) {
       auto& [node, next] = stack.back();
-      if (next == 0 && captures.contains(node)) needed.insert(node);
+      if (next == 0 && wanted.contains(node)) needed.insert(node);
       if (next < node->next_edges_.size()) {
         const Node* child = node->next_edges_[next++].function.get();
         if (!child) continue;
@@ -485,7 +615,7 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
   GraphTask task;
   task.keep_graph = keep_graph;
   task.create_graph = create_graph;
-  task.accumulate_captures = accumulate;
+  task.accumulates_too = accumulate;
   std::vector<Edge> roots;
   variable_list grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -500,14 +630,14 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
   std::vector<Edge> targets;
   if (!inputs.empty()) {
     task.filtered = true;
-    task.captured.resize(inputs.size());
+    task.wanted_grads.resize(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       PELLUCID_CHECK(inputs[i].defined() && tape::requires_grad(inputs[i]), AutogradError,
                      "grad: input {} does not require a gradient; call requires_grad_() on it "
                      "before it is used.",
                      i);
       targets.push_back(gradient_edge(inputs[i]));
-      task.captures[targets.back().function.get()].push_back({targets.back().input_nr, i});
+      task.wanted[targets.back().function.get()].push_back({targets.back().input_nr, i});
     }
     task.find_needed(roots);
   }
@@ -515,12 +645,12 @@ variable_list run_backward(const variable_list& outputs, const variable_list& gr
     if (edge_needed(roots[i])) task.add(roots[i], std::move(grads[i]));
   task.run();
   for (size_t i = 0; i < inputs.size() && !allow_unused; ++i)
-    PELLUCID_CHECK(task.captured[i].defined(), AutogradError,
+    PELLUCID_CHECK(task.wanted_grads[i].defined(), AutogradError,
                    "grad: input {} was not used in the graph of the outputs. Pass allow_unused = "
                    "true to get an "
                    "undefined gradient for it.",
                    i);
-  return std::move(task.captured);
+  return std::move(task.wanted_grads);
 }
 
 }  // namespace

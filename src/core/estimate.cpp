@@ -1,11 +1,11 @@
-// EstimateGuard: what the door does with a call that is costed and not run.
+// EstimateGuard: what the dispatcher does with a call that is costed and not run.
 #include "core/estimate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 
 #include "core/registry.h"
-#include "pellucid/nn/module.h"
 
 namespace pellucid {
 
@@ -28,6 +28,12 @@ struct EstimateGuard::State {
 namespace {
 
 constinit thread_local EstimateGuard::State* current = nullptr;
+constinit std::atomic<estimate::ModuleQuery> module_query{nullptr};
+
+const nn::Module* running_module() {
+  const estimate::ModuleQuery query = module_query.load(std::memory_order_relaxed);
+  return query ? query() : nullptr;
+}
 
 double numel_of(const Tensor& t) { return static_cast<double>(t.numel()); }
 
@@ -71,6 +77,8 @@ MemorySnapshot EstimateGuard::memory() const { return state_->ledger->now(); }
 
 namespace estimate {
 
+void set_module_query(ModuleQuery query) noexcept { module_query.store(query); }
+
 namespace {
 // An optimiser's learning rate, a counter, a loss scale: computed, since programs read them.
 bool about_numbers(const Call& c) {
@@ -95,7 +103,7 @@ bool count(const Call& c) {
   const double bytes = c.op().cost ? c.op().cost(c).bytes : 0;
   if (c.op().scratch) current->ledger->touch(c.op().scratch(c), MemoryCategory::Temporary);
   const bool has_output = c.output_count() > 0 && c.out().defined();
-  const nn::Module* module = nn::current_module();
+  const nn::Module* module = running_module();
   current->calls.push_back({&c.op(), module ? module : current->charged, current->phases.size() - 1,
                             split_flops(c), bytes, has_output ? numel_of(c.out()) : 0});
   // A number that existed before the guard keeps its value: a count of batches, say.
@@ -105,7 +113,7 @@ bool count(const Call& c) {
 }
 
 void note_node(uint64_t number) {
-  const nn::Module* module = nn::current_module();
+  const nn::Module* module = running_module();
   if (!module) module = current->charged;  // a node of backward itself, for a second derivative
   if (module) current->module_of_node.emplace(number, module);
 }

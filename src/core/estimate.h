@@ -1,10 +1,15 @@
-// The door's side of EstimateGuard.
+// The dispatcher's side of EstimateGuard.
 #pragma once
 
 #include "pellucid/estimate.h"
 #include "tensor/phantom.h"
 
 namespace pellucid::estimate {
+
+/// Which module's forward runs on this thread, null for none. Modules are a higher layer: nn tells
+/// estimates how to ask.
+using ModuleQuery = const nn::Module* (*)() noexcept;
+void set_module_query(ModuleQuery query) noexcept;
 
 /// The storage of an output under a guard.
 detail::Ref<detail::Storage> new_storage(const Call& call, size_t bytes);

@@ -3,16 +3,19 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
+#include "core/autograd_meta.h"
 #include "core/engine.h"
 #include "core/tape.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
-#include "tensor/autograd_meta.h"
 
 namespace pellucid::autograd {
 
 variable_list AutogradContext::get_saved_variables() const {
+  std::optional<InUse> in_use;  // another thread's backward may free what was saved
+  if (node_) in_use.emplace(*node_);
   PELLUCID_CHECK(!freed_, AutogradError,
                  "{}: what was saved for backward was freed already. Pass retain_graph = true to "
                  "the first backward.",
@@ -75,14 +78,50 @@ void collect_edges(CustomNode& node, const variable_list& inputs) {
     node.next_edges_.emplace_back(t.defined() ? gradient_edge(t) : Edge());
 }
 
+namespace {
+
+bool listed(const std::vector<const detail::TensorImpl*>& list, const Tensor& t) {
+  return std::find(list.begin(), list.end(), t.impl_ref().get()) != list.end();
+}
+
+// What forward says it changed in place must be inputs that may be changed, and be returned.
+void check_dirty(const CustomNode& node, const variable_list& inputs, const variable_list& outputs,
+                 bool needs_grad) {
+  const std::vector<const detail::TensorImpl*>& dirty = node.context.dirty_;
+  for (const detail::TensorImpl* d : dirty)
+    PELLUCID_CHECK(std::any_of(outputs.begin(), outputs.end(),
+                               [d](const Tensor& t) { return t.impl_ref().get() == d; }),
+                   AutogradError,
+                   "{}: forward marked a tensor as dirty that it does not return; whatever it "
+                   "changes in place must be one of its results.",
+                   node.name());
+  for (const Tensor& t : inputs) {
+    if (!t.defined() || !listed(dirty, t)) continue;
+    tape::check_in_place(t, node.name(), needs_grad);
+    PELLUCID_CHECK(!needs_grad || !t.impl().base || outputs.size() == 1, AutogradError,
+                   "{}: forward changed a view ({}) in place and returned {} tensors; return the "
+                   "view alone, or change a clone.",
+                   node.name(), describe(t), outputs.size());
+    t.impl().bump_version();
+  }
+}
+
+// An input that forward returned as it is: a view of it, whose history is the function's. A change
+// of the view in place would change the input and not the input's history, so it is refused.
+Tensor input_as_output(const Tensor& input) {
+  input.expose();
+  Tensor t(detail::alias_impl(input.impl()));
+  t.impl().base = input.impl().base ? input.impl().base : input.impl_ref();
+  t.impl().no_grad_view = true;
+  return t;
+}
+
+}  // namespace
+
 variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inputs,
                            variable_list outputs, bool needs_grad) {
   AutogradContext& ctx = node->context;
-  const auto listed = [](const auto& list, const Tensor& t) {
-    return std::find(list.begin(), list.end(), t.impl_ref().get()) != list.end();
-  };
-  for (const Tensor& t : inputs)
-    if (t.defined() && listed(ctx.dirty_, t)) t.impl().bump_version();
+  check_dirty(*node, inputs, outputs, needs_grad);
   node->outputs_.reserve(outputs.size());
   for (size_t k = 0; k < outputs.size(); ++k) {
     Tensor& t = outputs[k];
@@ -90,13 +129,20 @@ variable_list wrap_outputs(const Ref<CustomNode>& node, const variable_list& inp
       node->outputs_.emplace_back();
       continue;
     }
-    const bool is_input =
-        std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
-    if (is_input && !listed(ctx.dirty_, t)) t = Tensor(detail::alias_impl(t.impl()));
+    const auto input =
+        std::find_if(inputs.begin(), inputs.end(), [&](const Tensor& i) { return i.is_same(t); });
+    const bool is_input = input != inputs.end();
+    const bool dirty = is_input && listed(ctx.dirty_, t);
+    const bool tracked = needs_grad && !listed(ctx.non_differentiable_, t) && t.is_floating_point();
+    if (!tracked) {  // without a history, also where forward gave it one of its own
+      if (tape::requires_grad(t)) t = t.detach();
+    } else if (is_input && !dirty) {
+      t = input_as_output(t);
+    }
     node->add_output(t);
-    if (!needs_grad || listed(ctx.non_differentiable_, t) || !t.is_floating_point()) continue;
-    if (is_input && listed(ctx.dirty_, t))
-      tape::rebase_history(t, node);
+    if (!tracked) continue;
+    if (dirty)
+      tape::rebase_history(t, node, static_cast<size_t>(input - inputs.begin()));
     else
       tape::set_history(t, node, static_cast<uint32_t>(k));
   }
@@ -112,16 +158,26 @@ variable_list CustomNode::apply(variable_list&& grads) {
     for (size_t k = 0; k < grads.size(); ++k)
       if (!grads[k].defined()) grads[k] = zeros(outputs_[k].sizes, outputs_[k].dtype);
   variable_list all = backward_(&context, std::move(grads));
-  PELLUCID_CHECK(all.size() >= argument_count_ || all.size() == tensor_positions_.size(),
-                 AutogradError,
-                 "{}: backward returned {} gradients for the {} arguments of forward; return an "
-                 "undefined Tensor for "
-                 "an argument without one.",
-                 name_, all.size(), argument_count_);
+  // As in libtorch, more than there are arguments are accepted where they are undefined.
+  while (all.size() > argument_count_ && !all.back().defined()) all.pop_back();
+  PELLUCID_CHECK(
+      all.size() == argument_count_, AutogradError,
+      "{}: backward returned an incorrect number of gradients (expected {}, got {}): one "
+      "for each argument of forward, undefined for an argument without one.",
+      name_, argument_count_, all.size());
   variable_list out;
-  const bool one_each = all.size() >= argument_count_;
-  for (size_t i = 0; i < tensor_positions_.size(); ++i)
-    out.push_back(all[one_each ? tensor_positions_[i] : i]);
+  size_t next = 0;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (next < tensor_positions_.size() && tensor_positions_[next] == i) {
+      out.push_back(std::move(all[i]));
+      ++next;
+      continue;
+    }
+    PELLUCID_CHECK(!all[i].defined(), AutogradError,
+                   "{}: backward returned a gradient for argument {} of forward, which is no "
+                   "tensor; return an undefined Tensor there.",
+                   name_, i);
+  }
   return out;
 }
 
@@ -131,10 +187,11 @@ void CustomNode::release_variables() {
 }
 
 std::vector<SavedInfo> CustomNode::saved_tensors() const {
+  const InUse in_use(*this);
   std::vector<SavedInfo> out;
   for (size_t i = 0; i < context.saved_.size(); ++i)
     if (context.saved_[i].defined())
-      out.push_back({fmt::format("saved[{}]", i), context.saved_[i].peek()});
+      out.push_back({fmt::format("saved[{}]", i), tape::settled(context.saved_[i].peek())});
   return out;
 }
 

@@ -1,8 +1,8 @@
 // Calls by name: binds run-time values to a schema as Python binds arguments, resolves overloads,
-// calls the door.
+// calls the dispatcher.
 #include <deque>
 
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "core/registry.h"
 #include "pellucid/op.h"
 

@@ -1,4 +1,5 @@
 // Thread-local modes: gradients, inference, anomaly detection.
+#include "core/engine.h"
 #include "pellucid/autograd.h"
 
 namespace pellucid::autograd {
@@ -11,6 +12,7 @@ std::atomic<bool> anomaly{false}, anomaly_checks_nan{true};
 
 bool GradMode::is_enabled() { return grad_enabled; }
 void GradMode::set_enabled(bool on) { grad_enabled = on; }
+bool tracks() { return grad_enabled && !inference; }
 
 InferenceMode::InferenceMode(bool enabled) : grad_before_(grad_enabled), mode_before_(inference) {
   grad_enabled = !enabled;

@@ -1,5 +1,5 @@
 // OpObserver: a function that sees every op of a thread right after it ran, with its inputs and
-// results. While no observer is open in the process, the door pays for one load and a branch.
+// results. While no observer is open in the process, a call pays for one load and a branch.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace detail {
 /// How many observers are open, on whatever thread.
 extern constinit std::atomic<int> open_observers;
 void tell_observer(const Call& call);
-/// What the door calls when a kernel is done.
+/// What the dispatcher calls when a kernel is done.
 inline void observe(const Call& call) {
   if (open_observers.load(std::memory_order_relaxed) != 0) [[unlikely]]
     tell_observer(call);

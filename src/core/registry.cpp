@@ -1,4 +1,4 @@
-// Registration and look-up of records.
+// Registration and look-up of op definitions.
 #include "core/registry.h"
 
 #include <algorithm>
@@ -14,29 +14,49 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::deque<OpInfo> infos;
+  std::deque<std::string> schemas;  // of the ops that factories make
   std::vector<const OpDef*> ops;
   std::multimap<std::string, const OpDef*, std::less<>> by_name;
 
   void add(const OpDef& op) {
     if (op.info) return;
     PELLUCID_CHECK(!(op.kernel && op.compose), ValueError,
-                   "op '{}': give the record a kernel or a compose, not both.", op.schema);
+                   "op '{}': give the definition a kernel or a compose, not both.", op.schema);
     infos.push_back(parse_schema(op.schema));
     OpInfo& info = infos.back();
     PELLUCID_CHECK(op.compose || op.infer, ValueError,
-                   "op '{}': a record without compose needs infer.", op.schema);
+                   "op '{}': a definition without compose needs infer.", op.schema);
     PELLUCID_CHECK(op.compose || op.kernel || info.is_view, ValueError,
-                   "op '{}': a record needs a kernel, a compose, or a view output Tensor(a).",
+                   "op '{}': a definition needs a kernel, a compose, or a view output Tensor(a).",
                    op.schema);
-    for (auto [it, end] = by_name.equal_range(info.name); it != end; ++it)
-      PELLUCID_CHECK(it->second->info->overload != info.overload, ValueError,
-                     "op '{}': a record with that name exists already; give it an overload name.",
-                     op.schema);
+    std::vector<std::string> names = info.aliases;
+    names.insert(names.begin(), info.name);
+    for (const std::string& name : names)
+      for (auto [it, end] = by_name.equal_range(name); it != end; ++it)
+        PELLUCID_CHECK(it->second->info->overload != info.overload, ValueError,
+                       "op '{}': the name '{}' is defined already; give it an overload name.",
+                       op.schema, name);
     info.id = static_cast<uint32_t>(ops.size());
-    // Other threads may ask at the same time whether the record is registered.
+    // Other threads may ask at the same time whether the op definition is registered.
     std::atomic_ref(op.info).store(&info, std::memory_order_release);
     ops.push_back(&op);
-    by_name.emplace(info.name, &op);
+    for (const std::string& name : names) by_name.emplace(name, &op);
+    if (op.backward && !op.backward->info) {
+      op.backward->schema = schemas.emplace_back(backward_schema(op, info));
+      add(*op.backward);
+    }
+  }
+
+  // "exp2[_](Tensor self)" gives "exp2_backward(Tensor grad_output, Tensor result)"; what follows
+  // self in the schema stays as it is.
+  static std::string backward_schema(const OpDef& op, const OpInfo& info) {
+    const std::string_view self = "(Tensor self";
+    const size_t at = op.schema.find(self);
+    PELLUCID_CHECK(at != std::string_view::npos, ValueError,
+                   "op '{}': the first argument of an op with a derived backward is 'Tensor self'.",
+                   op.schema);
+    return fmt::format("{}_backward(Tensor grad_output, Tensor {}{}", info.name,
+                       op.saved.outputs ? "result" : "self", op.schema.substr(at + self.size()));
   }
 };
 

@@ -1,5 +1,5 @@
-// The table of all records. Built-in ones come from the generated registry.cpp, a program's own
-// from register_op.
+// The table of all op definitions. Built-in ones come from the generated registry.cpp, a program's
+// own from register_op.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@ namespace pellucid {
 inline constexpr std::array<std::string_view, 8> kOpKindNames = {
     "pointwise", "reduction", "contraction", "view", "index", "random", "creation", "opaque"};
 
-/// Generated: the records of src/ops.
+/// Generated: the op definitions of src/ops.
 std::span<const OpDef* const> built_in_ops();
-/// The parsed schema of a record; registers built-in records on first use.
+/// The parsed schema of an op definition; registers built-in op definitions on first use.
 const OpInfo& info_of(const OpDef& op);
 
 }  // namespace pellucid

@@ -1,6 +1,6 @@
 // Reads an op's schema text into OpInfo. The language is that of PyTorch's native functions with
-// two additions: name[_] for an op that has an in-place form, Tensor|Scalar for a tensor that may
-// be a number.
+// additions: name|other for other names of the op, name[_] for an op that has an in-place form,
+// Tensor|Scalar for a tensor that may be a number.
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -18,6 +18,7 @@ class SchemaParser {
   OpInfo parse() {
     OpInfo info;
     info.name = word("the op's name");
+    while (accept("|")) info.aliases.push_back(word("another name of the op"));
     info.in_place_only = accept("[_!]");
     info.has_in_place = info.in_place_only || accept("[_]");
     if (accept(".")) info.overload = word("the overload's name");

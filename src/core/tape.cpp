@@ -3,14 +3,16 @@
 #include "core/tape.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
+#include "core/autograd_meta.h"
+#include "core/call_text.h"
 #include "core/engine.h"
 #include "core/registry.h"
-#include "core/trace.h"
 #include "core/vjp_tools.h"
 #include "pellucid/ops.h"
-#include "tensor/autograd_meta.h"
+#include "tensor/layout.h"
 
 namespace pellucid {
 
@@ -111,35 +113,53 @@ using autograd::variable_list;
 bool requires_grad(const Tensor& t) {
   const detail::TensorImpl* impl = t.impl_ref().get();
   if (!impl) return false;
-  if (impl->meta && (impl->meta->requires_grad || impl->meta->grad_fn)) return true;
-  // A view of a tensor that gained a history by an in-place change after the view was taken.
-  return impl->base && impl->base->meta && impl->base->meta->grad_fn && !impl->no_grad_view &&
-         is_floating(impl->dtype);
+  if (follows_base(*impl)) return true;
+  const detail::AutogradMeta* meta = detail::meta_if(*impl);
+  return meta && (meta->requires_grad || meta->grad_fn);
+}
+
+Tensor settled(const Tensor& t) {
+  if (!t.defined() || !detail::hides_layout(t.impl())) return t;
+  return Tensor(detail::alias_impl(t.impl()));
+}
+
+bool follows_base(const detail::TensorImpl& t) {
+  if (!t.base || t.no_grad_view || !is_floating(t.dtype)) return false;
+  const detail::AutogradMeta* base = detail::meta_if(*t.base);
+  return base && base->grad_fn;
+}
+
+// Acquire: another thread's last use of what it let go is over.
+uint32_t owners(const detail::RefCounted& counted) {
+  return counted.refs.load(std::memory_order_acquire);
 }
 
 bool exclusively_owned(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  return t.use_count() == 1 && impl.storage.use_count() == 1 && !impl.storage->borrowed &&
-         !impl.base && (impl.is_contiguous() || impl.is_channels_last()) &&
-         !(impl.meta && impl.meta->grad_fn);
+  return owners(impl) == 1 && owners(*impl.storage) == 1 && !impl.storage->borrowed && !impl.base &&
+         (impl.is_contiguous() || impl.is_channels_last()) && !(impl.meta && impl.meta->grad_fn);
 }
 
-constinit thread_local const Tensor* last_used = nullptr;
+constinit thread_local LastUse* last_uses = nullptr;
 constinit thread_local const OpNode* applying = nullptr;
 
-const Tensor& last_use(const Tensor& grad) {
-  if (!autograd::GradMode::is_enabled()) last_used = &grad;
-  return grad;
+LastUse::LastUse(const Tensor& grad) : tensor_(grad), outer_(std::exchange(last_uses, this)) {}
+LastUse::~LastUse() { last_uses = outer_; }
+
+const LastUse* claim_last_use(Inputs inputs) {
+  for (LastUse* use = last_uses; use; use = use->outer_) {
+    const auto place = std::find(inputs.begin(), inputs.end(), &use->tensor_);
+    if (place == inputs.end()) continue;
+    return std::exchange(use->claimed_, true) ? nullptr : use;
+  }
+  return nullptr;
 }
 
 namespace {
 /// Says which node's vjp runs until the end of the scope.
 struct Applying {
   explicit Applying(const OpNode* node) : outer(std::exchange(applying, node)) {}
-  ~Applying() {
-    applying = outer;
-    last_used = nullptr;
-  }
+  ~Applying() { applying = outer; }
   Applying(const Applying&) = delete;
   const OpNode* outer;
 };
@@ -166,10 +186,8 @@ variable_list OpNode::apply(variable_list&& grads) {
                  next_edges_.size());
   for (size_t i = 0; i < result.size(); ++i) {
     Tensor& g = result[i];
-    if (!g.defined() || !next_edges_[i].is_valid()) continue;
-    if (g.sizes() != inputs_[i].sizes.ref())
-      g = sum_to_size(g, inputs_[i].sizes);  // the forward broadcast it
-    if (g.dtype() != inputs_[i].dtype) g = g.to(inputs_[i].dtype);
+    if (g.defined() && next_edges_[i].is_valid())
+      autograd::fit_gradient(*this, i, g, inputs_[i]);  // the forward may have broadcast it
   }
   return result;
 }
@@ -181,6 +199,7 @@ void OpNode::release_variables() {
 }
 
 std::vector<autograd::SavedInfo> OpNode::saved_tensors() const {
+  const autograd::InUse in_use(*this);
   std::vector<autograd::SavedInfo> out;
   const OpInfo& info = info_of(op_);
   std::vector<std::string> names;
@@ -192,14 +211,14 @@ std::vector<autograd::SavedInfo> OpNode::saved_tensors() const {
   }
   for (size_t i = 0; i < saved_inputs_.size(); ++i)
     if (saved_inputs_[i].defined())
-      out.push_back({i < names.size() ? names[i] : "input", saved_inputs_[i].peek()});
+      out.push_back({i < names.size() ? names[i] : "input", settled(saved_inputs_[i].peek())});
   for (size_t k = 0; k < saved_outputs_.size(); ++k)
     if (saved_outputs_[k].defined()) {
       const std::string& n = info.output_names[k];
       out.push_back({n.empty()            ? "result"
                      : n.starts_with('_') ? n.substr(1)
                                           : n,
-                     saved_outputs_[k].peek()});
+                     settled(saved_outputs_[k].peek())});
     }
   return out;
 }
@@ -247,14 +266,18 @@ detail::Ref<OpNode> prepare(const Call& c, bool in_place) {
 
 void drop_keeper(detail::AutogradMeta& meta) {
   if (!meta.keeper || !meta.grad_fn) return;
-  std::erase(meta.grad_fn->extras().retain_grad[meta.output_nr], meta.keeper);
+  autograd::Node::Extras& e = meta.grad_fn->extras();
+  const std::lock_guard lock(e.mutex);
+  std::erase(e.retain_grad[meta.output_nr], meta.keeper);
 }
 
 void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) {
   detail::AutogradMeta& meta = detail::meta_of(result);
   if (meta.keeper) [[unlikely]] {  // a retained gradient is that of the tensor as it is now
     drop_keeper(meta);
-    node->extras().retain_grad[output_nr].push_back(meta.keeper);
+    autograd::Node::Extras& e = node->extras();
+    const std::lock_guard lock(e.mutex);
+    e.retain_grad[output_nr].push_back(meta.keeper);
   }
   meta.grad_fn = node;
   meta.output_nr = output_nr;
@@ -262,12 +285,18 @@ void set_history(const Tensor& result, const NodeRef& node, uint32_t output_nr) 
 }
 
 bool is_grad_leaf(const detail::TensorImpl& t) {
-  return t.meta && t.meta->requires_grad && !t.meta->grad_fn;
+  const detail::AutogradMeta* meta = detail::meta_if(t);
+  return meta && meta->requires_grad && !meta->grad_fn;
 }
 
 void check_leaf(const Tensor& self, std::string_view op_name) {
-  if (!autograd::GradMode::is_enabled()) return;
   const detail::TensorImpl& impl = self.impl();
+  PELLUCID_CHECK(
+      !impl.inference || autograd::InferenceMode::is_enabled(), AutogradError,
+      "{}_: a tensor made in inference mode ({}) cannot be changed outside of it; change "
+      "a clone.",
+      op_name, describe(self));
+  if (!autograd::tracks()) return;
   PELLUCID_CHECK(
       !is_grad_leaf(impl), AutogradError,
       "{}_: a leaf tensor that requires a gradient is being changed in place ({}). Do it under "
@@ -279,21 +308,15 @@ void check_leaf(const Tensor& self, std::string_view op_name) {
                  op_name, describe(self));
 }
 
-void check_in_place(const Tensor& self, std::string_view op_name, bool recording) {
+void check_in_place(const Tensor& self, std::string_view op_name, bool tracked, bool one_value) {
   const detail::TensorImpl& impl = self.impl();
   check_leaf(self, op_name);
-  if (autograd::GradMode::is_enabled()) {
-    PELLUCID_CHECK(!(recording && impl.base && impl.no_grad_view), AutogradError,
-                   "{}_: this view ({}) was taken while gradients were off, so a recorded change "
-                   "of it cannot be "
-                   "followed. Take the view with gradients on, or change a clone.",
-                   op_name, describe(self));
-  }
-  PELLUCID_CHECK(
-      !(impl.inference && !autograd::InferenceMode::is_enabled() && recording), AutogradError,
-      "{}_: a tensor made in inference mode cannot be changed in a recorded computation; clone it.",
-      op_name);
-  for (size_t d = 0; d < impl.sizes.size(); ++d)
+  PELLUCID_CHECK(!(tracked && impl.base && impl.no_grad_view), AutogradError,
+                 "{}_: this view ({}) was taken while gradients were off, or is what a custom "
+                 "Function returned of its input, so a change of it cannot be tracked. Take the "
+                 "view with gradients on, or change a clone.",
+                 op_name, describe(self));
+  for (size_t d = 0; d < impl.sizes.size() && !one_value; ++d)
     PELLUCID_CHECK(impl.strides[d] != 0 || impl.sizes[d] <= 1 || self.numel() == 0, ValueError,
                    "{}_: several elements of the written tensor share one memory location (sizes "
                    "{}, strides {}). "
@@ -319,12 +342,19 @@ struct CopySlices final : autograd::Node {
     const Tensor part = whole.as_strided(view_sizes, view_strides, view_offset - base_offset);
     variable_list given(1);
     given[0] = part.clone();
+    if (autograd::edge_needed(next_edges_[0]))
+      autograd::want_gradient(fn->next_edges_[self_input]);  // it goes on into the base's
     variable_list inner = fn->apply(std::move(given));
-    for (size_t i = 1; i < inner.size(); ++i) out[i] = inner[i];
-    if (inner[0].defined())
-      part.copy_(inner[0]);
-    else
+    for (size_t i = 0; i < inner.size(); ++i) {
+      if (i == self_input) continue;
+      out[i < self_input ? i + 1 : i] = inner[i];
+    }
+    if (inner[self_input].defined()) {
+      autograd::fit_gradient(*fn, self_input, inner[self_input], {view_sizes, part.dtype()});
+      part.copy_(inner[self_input]);
+    } else {
       part.zero_();
+    }
     out[0] = whole;
     return out;
   }
@@ -333,17 +363,19 @@ struct CopySlices final : autograd::Node {
     fn.reset();
   }
   std::vector<autograd::SavedInfo> saved_tensors() const override {
+    const autograd::InUse in_use(*this);
     return fn ? fn->saved_tensors() : std::vector<autograd::SavedInfo>();
   }
 
   NodeRef fn;
+  size_t self_input = 0;  // which input of fn is the view's old value
   Dims base_sizes, base_strides, view_sizes, view_strides;
   int64_t base_offset = 0, view_offset = 0;
 };
 
 }  // namespace
 
-void rebase_history(const Tensor& self, const NodeRef& node) {
+void rebase_history(const Tensor& self, const NodeRef& node, size_t self_input) {
   const detail::TensorImpl& impl = self.impl();
   if (!impl.base) {
     set_history(self, node, 0);
@@ -353,11 +385,13 @@ void rebase_history(const Tensor& self, const NodeRef& node) {
   auto slices = detail::Ref<CopySlices>::adopt(new CopySlices);
   slices->next_edges_.reserve(node->next_edges_.size());
   slices->next_edges_.emplace_back(autograd::gradient_edge(base));
-  for (size_t i = 1; i < node->next_edges_.size(); ++i)
-    slices->next_edges_.emplace_back(node->next_edges_[i]);
+  for (size_t i = 0; i < node->next_edges_.size(); ++i)
+    if (i != self_input) slices->next_edges_.emplace_back(node->next_edges_[i]);
   // The inner node must compute the gradient of the view's old values whenever the base wants it.
-  if (!node->next_edges_[0].is_valid()) node->next_edges_[0] = slices->next_edges_[0];
+  Edge& old_values = node->next_edges_[self_input];
+  if (!old_values.is_valid()) old_values = slices->next_edges_[0];
   slices->fn = node;
+  slices->self_input = self_input;
   slices->base_sizes = base.impl().sizes;
   slices->base_strides = base.impl().strides;
   slices->base_offset = base.impl().offset;
@@ -374,35 +408,48 @@ namespace autograd {
 
 namespace {
 
-// The grad_fn of a view whose base changed since: the base's history, seen through the view's
-// geometry.
-void refresh_view(const Tensor& t) {
+// Whether the history of a view whose base has one is that of the base as it is now.
+bool up_to_date(const detail::AutogradMeta& meta, const Tensor& t) {
+  return meta.grad_fn_version == t._version() && (meta.grad_fn || meta.requires_grad);
+}
+
+// The edge of a view whose base has a history, which is read and made anew under the view's lock:
+// several threads may be the first to ask after a change of the base. Nothing for a leaf.
+Edge view_edge(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  const AutoGradMode on(true);
+  detail::AutogradMeta& meta = detail::meta_of(t);
+  {
+    const std::lock_guard lock(detail::leaf_lock(&impl));
+    if (up_to_date(meta, t)) return {meta.grad_fn, meta.output_nr};
+  }
+  // The base's history, seen through the view's geometry. Made without the lock: it asks for the
+  // base's edge.
+  const InferenceMode off(false);
   const Tensor again = Tensor(impl.base).as_strided(impl.sizes, impl.strides, impl.offset);
   const detail::AutogradMeta& fresh = *again.impl().meta;
-  tape::set_history(t, fresh.grad_fn, fresh.output_nr);
+  NodeRef before;  // what is replaced ends behind the lock
+  const std::lock_guard lock(detail::leaf_lock(&impl));
+  if (!up_to_date(meta, t)) {
+    before = meta.grad_fn;
+    tape::set_history(t, fresh.grad_fn, fresh.output_nr);
+  }
+  return {meta.grad_fn, meta.output_nr};
 }
 
 }  // namespace
 
 Edge gradient_edge(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  if (impl.base && impl.base->meta && impl.base->meta->grad_fn && !impl.no_grad_view &&
-      is_floating(impl.dtype) &&
-      (!impl.meta || impl.meta->grad_fn_version != t._version() ||
-       (!impl.meta->grad_fn && !impl.meta->requires_grad)))
-    refresh_view(t);
-  detail::AutogradMeta* meta = impl.meta;
+  if (tape::follows_base(impl)) {
+    if (Edge edge = view_edge(t); edge.is_valid()) return edge;
+  }
+  detail::AutogradMeta* meta = detail::meta_if(impl);
   if (!meta) return {};
   if (meta->grad_fn) return {meta->grad_fn, meta->output_nr};
   if (!meta->requires_grad) return {};
   const std::lock_guard lock(detail::leaf_lock(&impl));
-  if (AccumulateGrad* alive = meta->accumulator) {
-    // The last reference may be going on another thread: take one only while some are left.
-    uint32_t n = alive->refs.load(std::memory_order_relaxed);
-    while (n != 0 && !alive->refs.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {}
-    if (n != 0) return {NodeRef::adopt(alive), 0};
+  if (meta->accumulator) {
+    if (NodeRef alive = share_if_alive(meta->accumulator)) return {std::move(alive), 0};
   }
   auto made = detail::Ref<AccumulateGrad>::adopt(new AccumulateGrad(t));
   meta->accumulator = made.get();
@@ -435,16 +482,21 @@ SavedTensorsHooks::~SavedTensorsHooks() {
   if (saved_hooks->empty()) delete std::exchange(saved_hooks, nullptr);
 }
 
-SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role), version_(t._version()) {
+SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role) {
   PELLUCID_CHECK(
       !t.is_inference(), AutogradError,
       "a tensor made in inference mode ({}) cannot be saved for backward; clone it outside.",
       describe(t));
+  version_ = tape::settled(t)._version();
   if (saved_hooks) [[unlikely]] {
     const HookPair hooks = saved_hooks->back();
     const AutoGradMode off(false);
     packed_ = std::make_shared<PackedState>(PackedState{
         hooks.pack(t.detach()), hooks.unpack, role == Role::Other ? gradient_edge(t) : Edge()});
+    PELLUCID_CHECK(tape::settled(t)._version() == version_, AutogradError,
+                   "a hook that packs saved tensors changed its argument ({}) in place; pack a "
+                   "clone of it.",
+                   describe(t));
     state_ = State::Packed;
     return;
   }
@@ -452,8 +504,7 @@ SavedVariable::SavedVariable(const Tensor& t, Role role) : role_(role), version_
   // that may get another history by an in-place change: x.copy_(f(x)) would close a circle through
   // f's node.
   state_ = State::Kept;
-  const detail::AutogradMeta* meta = t.impl().meta;
-  leaf_ = role != Role::Output && meta && meta->requires_grad && !meta->grad_fn;
+  leaf_ = role != Role::Output && tape::is_grad_leaf(t.impl());
   if (leaf_) {
     tensor_ = t;
     return;
@@ -483,12 +534,18 @@ void SavedVariable::check_version(std::string_view op_name) const {
 
 Tensor SavedVariable::unpack(Node& owner, std::string_view op_name, uint32_t nr) const {
   if (state_ == State::Packed) {
-    Tensor t(detail::alias_impl(packed_->unpack(packed_->value).impl()));
+    const Tensor unpacked = packed_->unpack(packed_->value);
+    PELLUCID_CHECK(unpacked.defined(), TypeError,
+                   "{}: the hook that unpacks saved tensors returned an undefined tensor; it must "
+                   "return the one that was packed.",
+                   op_name);
+    Tensor t(detail::alias_impl(unpacked.impl()));
     give_history(t, owner, nr);
     return t;
   }
   check_version(op_name);
-  if (plain()) return tensor_;  // histories are read only where gradients of gradients are recorded
+  // Histories are read only where gradients of gradients are tracked.
+  if (plain()) return tape::settled(tensor_);
   Tensor t(detail::alias_impl(tensor_.impl()));
   t.impl().wrapped_number = tensor_.impl().wrapped_number;
   give_history(t, owner, nr);

@@ -23,8 +23,15 @@ class OwnedAttrs {
 
 namespace tape {
 
+class LastUse;
+
 /// Whether a gradient may be asked of `t`.
 bool requires_grad(const Tensor& t);
+/// Whether it is a view whose history is made from that of its base, which has one. Its own may be
+/// changing on another thread then: ask gradient_edge for it.
+bool follows_base(const detail::TensorImpl& t);
+/// The tensor, or an alias of it where another thread may make its layout visible at any time.
+Tensor settled(const Tensor& t);
 
 /// The node of one op call.
 struct OpNode final : autograd::Node {
@@ -46,8 +53,13 @@ struct OpNode final : autograd::Node {
 
 /// Whether nobody but the holder of this handle can see the tensor's memory.
 bool exclusively_owned(const Tensor& t);
-/// The argument of last_use until the next call (core/vjp_tools.h).
-extern constinit thread_local const Tensor* last_used;
+/// The number of owners of a counted object; what those that let go did with it is visible.
+uint32_t owners(const detail::RefCounted& counted);
+/// The innermost argument that is marked as used for the last time (core/vjp_tools.h).
+extern constinit thread_local LastUse* last_uses;
+/// The mark on one of a call's arguments, if this is the first call that gets it; null if none has
+/// one. Calls inside of this one find it spent.
+const LastUse* claim_last_use(Inputs inputs);
 /// The node whose vjp runs on this thread, or null.
 extern constinit thread_local const OpNode* applying;
 
@@ -59,13 +71,16 @@ void set_history(const Tensor& result, const autograd::NodeRef& node, uint32_t o
 /// A tensor that retains its gradient leaves its history.
 void drop_keeper(detail::AutogradMeta& meta);
 /// The same for a tensor changed in place: its base's history is rebased if it is a view.
-void rebase_history(const Tensor& self, const autograd::NodeRef& node);
+/// `self_input`: which input of the node it was.
+void rebase_history(const Tensor& self, const autograd::NodeRef& node, size_t self_input = 0);
 /// Whether it is a leaf that wants a gradient.
 bool is_grad_leaf(const detail::TensorImpl& t);
-/// Throws if `self` is a leaf that wants a gradient, or a view of one, and gradients are recorded.
+/// Throws if `self` is a leaf that wants a gradient, or a view of one, and gradients are tracked.
 void check_leaf(const Tensor& self, std::string_view op_name);
-/// Throws if `self` may not be changed in place now.
-void check_in_place(const Tensor& self, std::string_view op_name, bool recording);
+/// Throws if `self` may not be changed in place now. `one_value`: all elements get the same, so
+/// some of them may share a location.
+void check_in_place(const Tensor& self, std::string_view op_name, bool tracked,
+                    bool one_value = false);
 
 }  // namespace tape
 }  // namespace pellucid

@@ -1,8 +1,11 @@
 // The gradient side of Tensor: flags, grad, grad_fn, hooks, backward.
+#include <mutex>
+
+#include "core/autograd_meta.h"
+#include "core/engine.h"
 #include "core/tape.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
-#include "tensor/autograd_meta.h"
 
 namespace pellucid {
 
@@ -22,63 +25,87 @@ const Tensor& Tensor::requires_grad_(bool on) const {
   PELLUCID_CHECK(on || !grad_fn(), AutogradError,
                  "requires_grad_: only the flag of a leaf can be changed; use detach() to cut this "
                  "tensor from its history.");
-  PELLUCID_CHECK(
-      !on || !is_inference(), AutogradError,
-      "requires_grad_: a tensor made in inference mode cannot require gradients; clone it.");
+  PELLUCID_CHECK(!on || !is_inference() || autograd::InferenceMode::is_enabled(), AutogradError,
+                 "requires_grad_: a tensor made in inference mode cannot be made to require "
+                 "gradients outside of it; clone it.");
   if (grad_fn()) return *this;  // already part of a graph
   meta_of(*this).requires_grad = on;
   return *this;
 }
 
+// The node that made a tensor and which of its results this is; nothing for a leaf.
+static autograd::Edge history_of(const Tensor& t) {
+  if (!tape::requires_grad(t) || tape::is_grad_leaf(t.impl())) return {};
+  return autograd::gradient_edge(t);
+}
+
 bool Tensor::is_leaf() const { return !grad_fn(); }
 
 detail::Ref<autograd::Node> Tensor::grad_fn() const {
-  const detail::TensorImpl& t = impl();
-  if (!tape::requires_grad(*this)) return {};
-  if (t.meta && t.meta->requires_grad && !t.meta->grad_fn) return {};
-  return autograd::gradient_edge(*this).function;
+  check_defined();
+  return history_of(*this).function;
 }
 
-uint32_t Tensor::output_nr() const { return impl().meta ? impl().meta->output_nr : 0; }
+uint32_t Tensor::output_nr() const {
+  check_defined();
+  return history_of(*this).input_nr;
+}
 
 const Tensor& Tensor::grad() const {
   static const Tensor none;
-  return impl().meta ? impl().meta->grad : none;
+  const AutogradMeta* meta = detail::meta_if(impl());
+  return meta ? meta->grad : none;
 }
 
 Tensor& Tensor::mutable_grad() const { return meta_of(*this).grad; }
 
 void Tensor::set_grad(const Tensor& g) const {
-  PELLUCID_CHECK(!g.defined() || (g.sizes() == sizes() && g.dtype() == dtype()), ShapeError,
-                 "set_grad: the gradient is {} but the tensor is {}.", describe(g),
-                 describe(*this));
-  meta_of(*this).grad = g;
+  PELLUCID_CHECK(!g.defined() || g.sizes() == sizes(), ShapeError,
+                 "set_grad: the gradient is {} but the tensor is {}; their sizes must be the same.",
+                 describe(g), describe(*this));
+  PELLUCID_CHECK(!g.defined() || g.dtype() == dtype(), TypeError,
+                 "set_grad: the gradient is {} but the tensor is {}; convert it with .to({}).",
+                 describe(g), describe(*this), dtype());
+  AutogradMeta& meta = meta_of(*this);
+  Tensor before = g;  // what is replaced ends behind the lock
+  const std::lock_guard lock(detail::leaf_lock(&impl()));
+  std::swap(meta.grad, before);
 }
 
 void Tensor::zero_grad(bool set_to_none) const {
-  if (!impl().meta || !impl().meta->grad.defined()) return;
-  Tensor& g = impl().meta->grad;
-  if (set_to_none) {
-    g.reset();
-    return;
+  AutogradMeta* meta = detail::meta_if(impl());
+  if (!meta) return;
+  if (set_to_none) return set_grad({});
+  Tensor g;
+  {
+    const std::lock_guard lock(detail::leaf_lock(&impl()));
+    g = meta->grad;
   }
+  if (!g.defined()) return;
   const NoGradGuard off;
-  if (g.grad_fn()) g = g.detach();
+  if (g.grad_fn()) set_grad(g = g.detach());
   g.zero_();
 }
 
 void Tensor::retain_grad() const {
   PELLUCID_CHECK(requires_grad(), AutogradError,
                  "retain_grad: this tensor does not require a gradient.");
-  const auto node = grad_fn();
-  if (!node) return;
+  const autograd::Edge edge = history_of(*this);
+  if (!edge.is_valid()) return;
   AutogradMeta& meta = meta_of(*this);
+  detail::LeafLock& mutex = detail::leaf_lock(&impl());
+  const std::lock_guard lock(mutex);
   if (meta.keeper) return;
-  meta.keeper = std::make_shared<detail::GradKeeper>(meta);
-  node->extras().retain_grad[meta.output_nr].push_back(meta.keeper);
+  meta.keeper = std::make_shared<detail::GradKeeper>(meta, mutex);
+  autograd::Node::Extras& e = edge.function->extras();
+  const std::lock_guard extras_lock(e.mutex);
+  e.retain_grad[edge.input_nr].push_back(meta.keeper);
 }
 
-bool Tensor::retains_grad() const { return impl().meta && impl().meta->keeper; }
+bool Tensor::retains_grad() const {
+  const AutogradMeta* meta = detail::meta_if(impl());
+  return meta && meta->keeper;
+}
 
 void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
                       std::optional<TensorList> inputs) const {
@@ -91,20 +118,32 @@ unsigned Tensor::register_hook(std::function<Tensor(Tensor)> hook) const {
                  "register_hook: this tensor does not require a gradient.");
   static std::atomic<unsigned> next{1};
   const unsigned id = next++;
-  if (const auto node = grad_fn())
-    node->extras().tensor_hooks[output_nr()].emplace_back(id, std::move(hook));
-  else
-    meta_of(*this).hooks.emplace_back(id, std::move(hook));
+  if (const autograd::Edge edge = history_of(*this); edge.is_valid()) {
+    autograd::Node::Extras& e = edge.function->extras();
+    const std::lock_guard lock(e.mutex);
+    e.tensor_hooks[edge.input_nr].emplace_back(id, std::move(hook));
+    return id;
+  }
+  AutogradMeta& meta = meta_of(*this);
+  const std::lock_guard lock(detail::leaf_lock(&impl()));
+  meta.hooks.emplace_back(id, std::move(hook));
+  meta.hooked.store(true, std::memory_order_release);
   return id;
 }
 
 void Tensor::remove_hook(unsigned position) const {
-  const auto same = [position](const auto& h) { return h.first == position; };
   if (const auto node = grad_fn()) {
-    if (node->extras_if())
-      for (auto& [output, hooks] : node->extras().tensor_hooks) std::erase_if(hooks, same);
-  } else if (impl().meta) {
-    std::erase_if(impl().meta->hooks, same);
+    autograd::Node::Extras* e = node->extras_if();
+    if (!e) return;
+    std::pair<uint64_t, std::function<Tensor(Tensor)>> removed;
+    const std::lock_guard lock(e->mutex);
+    for (auto& [output, hooks] : e->tensor_hooks)
+      if (!removed.second) removed = autograd::take_hook(hooks, uint64_t{position});
+  } else if (AutogradMeta* meta = impl().meta) {
+    std::pair<unsigned, std::function<Tensor(Tensor)>> removed;
+    const std::lock_guard lock(detail::leaf_lock(&impl()));
+    removed = autograd::take_hook(meta->hooks, position);
+    meta->hooked.store(!meta->hooks.empty(), std::memory_order_release);
   }
 }
 
@@ -125,6 +164,7 @@ Tensor Tensor::data() const {
   expose();
   Tensor t(detail::alias_impl(impl()));
   t.impl().untracked = true;
+  t.impl().inference = false;
   return t;
 }
 

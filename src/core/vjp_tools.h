@@ -5,13 +5,32 @@
 
 #include <functional>
 
-#include "pellucid/tensor.h"
+#include "pellucid/op.h"
 
 namespace pellucid::tape {
 
-/// The vjp's gradient, read for the last time: a pointwise op that is called with it next may write
-/// its result into the same memory. `threshold_backward(last_use(v.grad), v.out(), 0)`.
-const Tensor& last_use(const Tensor& grad);
+/// An argument that marks a gradient as read for the last time: the one call that gets it may write
+/// its result into the same memory. The mark is a handle of its own, so other calls with the same
+/// gradient, before or inside that call, do not see it; whoever does not execute ignores it.
+class LastUse {
+ public:
+  explicit LastUse(const Tensor& grad);
+  ~LastUse();
+  LastUse(const LastUse&) = delete;
+  operator const Tensor&() const { return tensor_; }
+  const Tensor& tensor() const { return tensor_; }
+  /// How many handles of the tensor the mark and its vjp hold.
+  static constexpr uint32_t kHandles = 2;
+
+ private:
+  friend const LastUse* claim_last_use(Inputs inputs);
+  const Tensor tensor_;
+  LastUse* const outer_;
+  bool claimed_ = false;
+};
+
+/// `threshold_backward(last_use(v.grad), v.out(), 0)`.
+inline LastUse last_use(const Tensor& grad) { return LastUse(grad); }
 
 /// Hands the sum of gradients that input `i` of the running node has got so far to `add`, which
 /// adds its part in place; the vjp then returns an undefined gradient for that input. Returns false

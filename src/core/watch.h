@@ -1,9 +1,9 @@
-// What the door tells the recorder: which call this is, where it came from, when it began and
+// What the dispatcher tells the recorder: which call this is, where it came from, when it began and
 // ended. Off, it is a load and a branch.
 #pragma once
 
 #include "pellucid/op.h"
-#include "profile/recorder.h"
+#include "recorder/recorder.h"
 
 namespace pellucid {
 

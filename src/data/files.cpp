@@ -13,7 +13,7 @@
 namespace pellucid::data {
 
 std::string read_file(std::string_view who, const std::string& path, int64_t most) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // no wait for a pipe
   PELLUCID_CHECK(file >= 0, IoError, "{}: cannot open {}: {}.", who, path, std::strerror(errno));
   struct Close {
     int file;

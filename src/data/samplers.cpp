@@ -2,8 +2,10 @@
 #include "pellucid/data/samplers.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
+#include <random>
 
 #include "base/random.h"
 #include "pellucid/ops.h"
@@ -11,15 +13,29 @@
 namespace pellucid::data::samplers {
 namespace {
 
-/// The index of a saved position, checked against the size.
-int64_t saved_index(const NamedValues& values, int64_t size, std::string_view who) {
-  const int64_t saved_size = integer_of(values, "size", who);
-  const int64_t index = integer_of(values, "index", who);
-  PELLUCID_CHECK(saved_size == size, ValueError,
-                 "{}: saved over {} examples but this sampler has {}.", who, saved_size, size);
-  PELLUCID_CHECK(index >= 0 && index <= size, ValueError, "{}: position {} is outside 0 to {}.",
-                 who, index, size);
-  return index;
+/// A saved size and the position in it.
+struct Saved {
+  int64_t size, index;
+};
+Saved saved_position(const NamedValues& values, std::string_view who) {
+  const Saved saved{integer_of(values, "size", who), integer_of(values, "index", who)};
+  PELLUCID_CHECK(saved.size >= 0 && saved.index >= 0 && saved.index <= saved.size, ValueError,
+                 "{}: position {} is outside 0 to {}.", who, saved.index, saved.size);
+  return saved;
+}
+
+/// The permutation that the random numbers from a seed and an offset on give.
+Tensor permutation(int64_t size, PhiloxRange from) {
+  Generator generator;
+  generator.set_state(from);
+  const GeneratorGuard guard(generator);
+  return randperm(size);
+}
+
+/// How many of the indices that are left the next request gets; nothing at the end.
+std::optional<size_t> take(size_t batch_size, size_t size, size_t index) {
+  if (index >= size) return std::nullopt;
+  return std::min(batch_size, size - index);
 }
 
 }  // namespace
@@ -30,9 +46,9 @@ void SequentialSampler::reset(std::optional<size_t> new_size) {
 }
 
 std::optional<std::vector<size_t>> SequentialSampler::next(size_t batch_size) {
-  const size_t n = std::min(batch_size, size_ - index_);
-  if (n == 0) return std::nullopt;
-  std::vector<size_t> indices(n);
+  const std::optional<size_t> n = take(batch_size, size_, index_);
+  if (!n) return std::nullopt;
+  std::vector<size_t> indices(*n);
   for (size_t& i : indices) i = index_++;
   return indices;
 }
@@ -42,8 +58,9 @@ NamedValues SequentialSampler::state_dict() const {
 }
 
 void SequentialSampler::load_state_dict(const NamedValues& values) {
-  index_ = static_cast<size_t>(
-      saved_index(values, static_cast<int64_t>(size_), "SequentialSampler::load_state_dict"));
+  const Saved saved = saved_position(values, "SequentialSampler::load_state_dict");
+  size_ = static_cast<size_t>(saved.size);
+  index_ = static_cast<size_t>(saved.index);
 }
 
 RandomSampler::RandomSampler(int64_t size, DType) : size_(size) {}
@@ -59,14 +76,28 @@ void RandomSampler::reset(std::optional<size_t> new_size) {
 
 std::optional<std::vector<size_t>> RandomSampler::next(size_t batch_size) {
   if (!order_.defined()) reset();
-  const int64_t n = std::min<int64_t>(static_cast<int64_t>(batch_size), size_ - index_);
-  if (n <= 0) return std::nullopt;
+  const std::optional<size_t> n =
+      take(batch_size, static_cast<size_t>(size_), static_cast<size_t>(index_));
+  if (!n) return std::nullopt;
   const int64_t* first = order_.const_data_ptr<int64_t>() + index_;
-  index_ += n;
-  return std::vector<size_t>(first, first + n);
+  index_ += static_cast<int64_t>(*n);
+  return std::vector<size_t>(first, first + *n);
+}
+
+void RandomSampler::fix_order() const {
+  if (order_.defined()) return;
+  const PhiloxRange now = default_generator().get_state();
+  std::seed_seq words{static_cast<uint32_t>(now.seed), static_cast<uint32_t>(now.seed >> 32),
+                      static_cast<uint32_t>(now.offset), static_cast<uint32_t>(now.offset >> 32)};
+  std::array<uint32_t, 2> mixed{};
+  words.generate(mixed.begin(), mixed.end());
+  seed_ = mixed[0] | static_cast<uint64_t>(mixed[1]) << 32;
+  offset_ = 0;
+  order_ = permutation(size_, {seed_, offset_});
 }
 
 NamedValues RandomSampler::state_dict() const {
+  fix_order();
   return {{"seed", std::bit_cast<int64_t>(seed_)},
           {"offset", std::bit_cast<int64_t>(offset_)},
           {"drawn", order_.defined()},
@@ -76,18 +107,13 @@ NamedValues RandomSampler::state_dict() const {
 
 void RandomSampler::load_state_dict(const NamedValues& values) {
   constexpr std::string_view who = "RandomSampler::load_state_dict";
-  const int64_t index = saved_index(values, size_, who);
+  const Saved saved = saved_position(values, who);
   const auto seed = std::bit_cast<uint64_t>(integer_of(values, "seed", who));
   const auto offset = std::bit_cast<uint64_t>(integer_of(values, "offset", who));
   const bool drawn = value_of(values, "drawn", who).scalar().toBool();
-  order_ = {};
-  if (drawn) {
-    const PhiloxRange now = default_generator().get_state();
-    default_generator().set_state({seed, offset});
-    order_ = randperm(size_);
-    default_generator().set_state(now);
-  }
-  seed_ = seed, offset_ = offset, index_ = index;
+  order_ = drawn ? permutation(saved.size, {seed, offset}) : Tensor();
+  size_ = saved.size, index_ = saved.index;
+  seed_ = seed, offset_ = offset;
 }
 
 std::optional<BatchSize> StreamSampler::next(size_t batch_size) {
@@ -106,11 +132,11 @@ void detail::DistributedOrder::reset(std::optional<size_t> new_size) {
 
 std::optional<std::vector<size_t>> detail::DistributedOrder::next(size_t batch_size) {
   if (!drawn_) reset();
-  const size_t n = std::min(batch_size, part_.size() - index_);
-  if (n == 0) return std::nullopt;
+  const std::optional<size_t> n = take(batch_size, part_.size(), index_);
+  if (!n) return std::nullopt;
   const auto first = part_.begin() + static_cast<std::ptrdiff_t>(index_);
-  index_ += n;
-  return std::vector<size_t>(first, first + static_cast<std::ptrdiff_t>(n));
+  index_ += *n;
+  return std::vector<size_t>(first, first + static_cast<std::ptrdiff_t>(*n));
 }
 
 NamedValues detail::DistributedOrder::state_dict() const {
@@ -121,10 +147,10 @@ NamedValues detail::DistributedOrder::state_dict() const {
 
 void detail::DistributedOrder::load_state_dict(const NamedValues& values) {
   constexpr std::string_view who = "DistributedSampler::load_state_dict";
-  const int64_t index = saved_index(values, static_cast<int64_t>(size_), who);
+  const Saved saved = saved_position(values, who);
   epoch_ = static_cast<size_t>(integer_of(values, "epoch", who));
-  reset();
-  index_ = std::min(static_cast<size_t>(index), part_.size());
+  reset(static_cast<size_t>(saved.size));
+  index_ = std::min(static_cast<size_t>(saved.index), part_.size());
 }
 
 std::vector<size_t> DistributedRandomSampler::order() const {

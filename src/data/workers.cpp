@@ -6,19 +6,42 @@
 #include "pellucid/data/dataloader.h"
 
 namespace pellucid::data::detail {
+namespace {
+
+void end_threads(std::mutex& mutex, std::condition_variable& wake, bool& stop,
+                 std::vector<std::thread>& threads) {
+  {
+    const std::lock_guard lock(mutex);
+    stop = true;
+  }
+  wake.notify_all();
+  for (std::thread& t : threads) t.join();
+  threads.clear();  // a destructor of one that was not joined would end the process
+}
+
+}  // namespace
 
 WorkerPool::WorkerPool(size_t threads) {
-  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
+  constexpr size_t kMost = 4096;
+  PELLUCID_CHECK(threads <= kMost, ValueError, "DataLoader: workers must be at most {}, but is {}.",
+                 kMost, threads);
+  try {
+    for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { work(i); });
+  } catch (const std::exception& e) {
+    const size_t made = threads_.size();
+    end_threads(mutex_, wake_, stop_, threads_);
+    pellucid::detail::raise<ValueError>(
+        "DataLoader: the system gives this process {} of {} workers: {}. Ask for fewer.", made,
+        threads, e.what());
+  }
 }
 
 WorkerPool::~WorkerPool() {
   {
     const std::lock_guard lock(mutex_);
-    stop_ = true;
     jobs_.clear();
   }
-  wake_.notify_all();
-  for (std::thread& t : threads_) t.join();
+  end_threads(mutex_, wake_, stop_, threads_);
 }
 
 void WorkerPool::submit(Job job) {

@@ -4,6 +4,7 @@
 #include <istream>
 #include <iterator>
 #include <ostream>
+#include <span>
 
 #include "io/value_json.h"
 #include "pellucid/autograd.h"
@@ -15,6 +16,10 @@
 
 namespace pellucid::serialize {
 namespace {
+
+void require_available(const std::optional<Device>& device) {
+  if (device) device->require_available("InputArchive::load_from");
+}
 
 using Json = nlohmann::json;
 /// Metadata entries with this prefix are values of the archive.
@@ -70,16 +75,16 @@ void OutputArchive::write(const std::string& key, OutputArchive& nested) {
 
 void OutputArchive::save_to(const std::string& path) const {
   const Parts parts = parts_of(values_);
-  io::save_safetensors(path, parts.tensors, parts.metadata);
+  io::save_tensors(path, parts.tensors, parts.metadata);
 }
 void OutputArchive::save_to(std::ostream& stream) const {
   const Parts parts = parts_of(values_);
-  stream << io::safetensors_bytes(parts.tensors, parts.metadata);
+  stream << io::tensors_bytes(parts.tensors, parts.metadata);
   PELLUCID_CHECK(stream.good(), IoError, "OutputArchive::save_to: the stream failed.");
 }
 void OutputArchive::save_to(const std::function<size_t(const void*, size_t)>& write) const {
   const Parts parts = parts_of(values_);
-  const std::string bytes = io::safetensors_bytes(parts.tensors, parts.metadata);
+  const std::string bytes = io::tensors_bytes(parts.tensors, parts.metadata);
   const size_t taken = write(bytes.data(), bytes.size());
   PELLUCID_CHECK(taken == bytes.size(), IoError,
                  "OutputArchive::save_to: the function took {} of {} bytes.", taken, bytes.size());
@@ -103,18 +108,22 @@ void InputArchive::set(const io::SafeTensors& file) {
 
 void InputArchive::parse(std::string_view bytes) { set(io::parse_safetensors(bytes)); }
 
-void InputArchive::load_from(const std::string& path, std::optional<Device>) {
+void InputArchive::load_from(const std::string& path, std::optional<Device> device) {
+  require_available(device);
   set(io::load_safetensors(path));
 }
-void InputArchive::load_from(std::istream& stream, std::optional<Device>) {
+void InputArchive::load_from(std::istream& stream, std::optional<Device> device) {
+  require_available(device);
   const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
   parse(bytes);
 }
-void InputArchive::load_from(const char* bytes, size_t count, std::optional<Device>) {
+void InputArchive::load_from(const char* bytes, size_t count, std::optional<Device> device) {
+  require_available(device);
   parse({bytes, count});
 }
 void InputArchive::load_from(const std::function<size_t(uint64_t, void*, size_t)>& read,
-                             const std::function<size_t()>& size, std::optional<Device>) {
+                             const std::function<size_t()>& size, std::optional<Device> device) {
+  require_available(device);
   std::string bytes(size(), '\0');
   const size_t got = read(0, bytes.data(), bytes.size());
   PELLUCID_CHECK(got == bytes.size(), IoError,
@@ -127,7 +136,7 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) const 
   if (!v || !v->as<Tensor>()) return false;
   const Tensor& saved = v->tensor();
   if (!tensor.defined()) {
-    tensor = saved.clone();
+    tensor = saved;  // not a copy: tensors of one storage stay together
     return true;
   }
   const bool fits = tensor.sizes() == saved.sizes();
@@ -138,7 +147,7 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) const 
   if (fits)
     tensor.copy_(saved);
   else
-    tensor.set_data(saved.clone());
+    tensor.set_data(saved);
   return true;
 }
 
@@ -175,22 +184,47 @@ std::vector<std::string> InputArchive::keys() const {
   return keys;
 }
 
+namespace {
+
+/// Lets the tensors require a gradient that did when they were saved: "requires_grad" lists them.
+void require_gradients(const InputArchive& archive, std::span<Tensor> tensors) {
+  Value listed;
+  if (!archive.try_read("requires_grad", listed)) return;
+  const Values* numbers = listed.as<Values>();
+  PELLUCID_CHECK(numbers, IoError, "load: requires_grad is no list.");
+  for (const Value& number : *numbers) {
+    const int64_t* i = number.as<int64_t>();
+    PELLUCID_CHECK(i && *i >= 0 && *i < static_cast<int64_t>(tensors.size()) &&
+                       tensors[static_cast<size_t>(*i)].is_floating_point(),
+                   IoError, "load: requires_grad names a tensor that cannot require a gradient.");
+    tensors[static_cast<size_t>(*i)].requires_grad_();
+  }
+}
+
+}  // namespace
+
 OutputArchive& operator<<(OutputArchive& archive, const Tensor& tensor) {
   PELLUCID_CHECK(tensor.defined(), ValueError, "save: the tensor is undefined.");
   archive.write("0", tensor);
+  if (tensor.requires_grad()) archive.write("requires_grad", Value(Values{0}));
   return archive;
 }
 InputArchive& operator>>(InputArchive& archive, Tensor& tensor) {
+  const bool made = !tensor.defined();
   archive.read("0", tensor);
+  if (made) require_gradients(archive, {&tensor, 1});
   return archive;
 }
 
 OutputArchive& operator<<(OutputArchive& archive, const std::vector<Tensor>& tensors) {
+  Values gradients;
   archive.write("size", Value(static_cast<int64_t>(tensors.size())));
   for (size_t i = 0; i < tensors.size(); ++i) {
     PELLUCID_CHECK(tensors[i].defined(), ValueError, "save: tensor {} is undefined.", i);
     archive.write(std::to_string(i), tensors[i]);
+    if (tensors[i].requires_grad()) gradients.emplace_back(static_cast<int64_t>(i));
   }
+  if (!gradients.empty()) archive.write("requires_grad", Value(gradients));
   return archive;
 }
 InputArchive& operator>>(InputArchive& archive, std::vector<Tensor>& tensors) {
@@ -198,8 +232,10 @@ InputArchive& operator>>(InputArchive& archive, std::vector<Tensor>& tensors) {
   PELLUCID_CHECK(size >= 0 && size <= static_cast<int64_t>(archive.values().size()), IoError,
                  "load: the file claims {} tensors but has {} entries.", size,
                  archive.values().size());
+  const bool made = tensors.empty();
   tensors.resize(static_cast<size_t>(size));
   for (size_t i = 0; i < tensors.size(); ++i) archive.read(std::to_string(i), tensors[i]);
+  if (made) require_gradients(archive, tensors);
   return archive;
 }
 

@@ -2,6 +2,7 @@
 //   "PELLUCID", uint32 version, uint32 crc of the next 16 bytes, uint64 bytes of the index, uint64
 //   bytes of data; the index (JSON), uint32 crc of the index, zeros up to a multiple of 64; the
 //   data: each tensor with zeros up to a multiple of 64, and its crc over both in the index.
+// A tensor that is in the index twice is in the data once. (Version 1 had it twice.)
 // So every byte of the file is compared with something: a constant, a length or a crc.
 #include "pellucid/io/checkpoint.h"
 
@@ -13,10 +14,14 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
+#include "base/atomic_file.h"
+#include "base/cpu.h"
 #include "base/random.h"
-#include "io/atomic_file.h"
 #include "io/crc32c.h"
 #include "io/formats.h"
 #include "io/value_json.h"
@@ -29,7 +34,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr char kMagic[] = {'P', 'E', 'L', 'L', 'U', 'C', 'I', 'D'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kOldestVersion = 1, kVersion = 2;
 constexpr uint64_t kAlign = 64, kMostIndex = uint64_t{1} << 30;
 constexpr char kZeros[kAlign] = {};
 
@@ -54,6 +59,12 @@ class Packer {
  public:
   Json operator()(const Tensor& given) {
     const NoGradGuard off;
+    given.expose();
+    const pellucid::detail::TensorImpl& impl = given.impl();
+    const Key key{impl.storage.get(), impl.offset, impl.dtype, impl.sizes.ref().vec(),
+                  impl.strides.ref().vec()};
+    const auto known = known_.find(key);
+    if (known != known_.end()) return known->second;
     const Tensor t = given.detach().contiguous();
     const uint64_t bytes = t.nbytes();
     uint32_t crc = crc32c(bytes ? t.const_data_ptr() : nullptr, bytes);
@@ -61,12 +72,15 @@ class Packer {
     Json json = {std::string(name_of(t.dtype())), std::vector<int64_t>(t.sizes().vec()), at_, crc};
     places.push_back({t, bytes});
     at_ += padded(bytes);
+    if (bytes > 0) known_.emplace(key, json);
     return json;
   }
   uint64_t size() const { return at_; }
   std::vector<Place> places;
 
  private:
+  using Key = std::tuple<const void*, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>;
+  std::map<Key, Json> known_;
   uint64_t at_ = 0;
 };
 
@@ -74,7 +88,7 @@ class Packer {
 class Source {
  public:
   explicit Source(const std::string& path)
-      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : path_(path), file_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     PELLUCID_CHECK(file_ >= 0, IoError, "load_checkpoint: cannot open {}: {} (errno {}).", path,
                    std::strerror(errno), errno);
     struct stat facts {};
@@ -112,10 +126,16 @@ class Source {
 /// Reads the tensors that the index speaks of, each with its padding, one after the other.
 class Unpacker {
  public:
-  Unpacker(const Source& source, uint64_t data_at, uint64_t data_bytes)
-      : source_(source), data_at_(data_at), data_bytes_(data_bytes) {}
+  Unpacker(const Source& source, uint64_t data_at, uint64_t data_bytes, uint32_t version)
+      : source_(source), data_at_(data_at), data_bytes_(data_bytes), version_(version) {}
 
   Tensor operator()(const Json& json) {
+    if (const auto place = json.at(2).get<uint64_t>(); version_ >= 2 && place < at_) {
+      const auto known = known_.find(place);
+      source_.require(known != known_.end() && known->second.first == json,
+                      "a tensor lies inside another one");
+      return known->second.second;
+    }
     const DType dtype = dtype_from_name(json.at(0).get<std::string>());
     const auto sizes = json.at(1).get<std::vector<int64_t>>();
     source_.require(json.at(2).get<uint64_t>() == at_, "a tensor does not follow the one before");
@@ -133,6 +153,7 @@ class Unpacker {
     uint32_t crc = crc32c(bytes ? t.raw_data() : nullptr, bytes);
     crc = crc32c(rest, zeros, crc);
     source_.require(crc == json.at(3).get<uint32_t>(), "a tensor's checksum differs");
+    if (bytes > 0) known_.emplace(at_, std::pair(json, t));
     at_ += padded(bytes);
     return t;
   }
@@ -141,6 +162,8 @@ class Unpacker {
  private:
   const Source& source_;
   uint64_t data_at_, data_bytes_, at_ = 0;
+  uint32_t version_;
+  std::map<uint64_t, std::pair<Json, Tensor>> known_;  ///< by place
 };
 
 NamedValues read_index(const std::string& index, Unpacker& unpack, const Source& source) {
@@ -197,9 +220,9 @@ NamedValues load_values(const std::string& path) {
                  "load_checkpoint: {} is not a checkpoint of pellucid.", path);
   source.read(&head, sizeof head, 0);
   source.require(head.crc == head.expected_crc(), "the checksum of its head differs");
-  PELLUCID_CHECK(head.version == kVersion, IoError,
-                 "load_checkpoint: {} has version {} of the format; this program reads {}.", path,
-                 head.version, kVersion);
+  PELLUCID_CHECK(head.version >= kOldestVersion && head.version <= kVersion, IoError,
+                 "load_checkpoint: {} has version {} of the format; this program reads {} to {}.",
+                 path, head.version, kOldestVersion, kVersion);
   source.require(head.index_bytes <= kMostIndex && head.data_bytes <= source.size(),
                  "its lengths are impossible");
   const uint64_t index_end = sizeof head + head.index_bytes + 4, data_at = padded(index_end);
@@ -214,7 +237,7 @@ NamedValues load_values(const std::string& path) {
                  "its padding is not zero");
   index.resize(head.index_bytes);
   source.require(crc == crc32c(index.data(), index.size()), "the checksum of its index differs");
-  Unpacker unpack(source, data_at, head.data_bytes);
+  Unpacker unpack(source, data_at, head.data_bytes, head.version);
   NamedValues values = read_index(index, unpack, source);
   source.require(unpack.at_end(), "it has data that no tensor owns");
   return values;
@@ -240,6 +263,7 @@ void save_checkpoint(const std::string& path, const Checkpoint& c) {
   all.push_back({"random.seed", std::bit_cast<int64_t>(c.random.seed)});
   all.push_back({"random.offset", std::bit_cast<int64_t>(c.random.offset)});
   all.push_back({"user", c.user});
+  all.push_back({"isa", std::string(isa_name(isa()))});
   save_values(path, all);
 }
 
@@ -255,7 +279,18 @@ Checkpoint load_checkpoint(const std::string& path) {
   c.random = {std::bit_cast<uint64_t>(integer_of(all, "random.seed", who)),
               std::bit_cast<uint64_t>(integer_of(all, "random.offset", who))};
   c.user = text_of(all, "user", who);
+  if (find_value(all, "isa")) c.isa = text_of(all, "isa", who);
   return c;
+}
+
+std::string Checkpoint::warning() const {
+  const std::string_view level = isa_name(pellucid::isa());
+  if (isa.empty() || isa == level) return {};
+  return fmt::format(
+      "the run was saved with the ISA level {} and continues with {}: products and functions such "
+      "as exp are rounded differently, so the last digits differ from those of an uninterrupted "
+      "run",
+      isa, level);
 }
 
 }  // namespace pellucid::io

@@ -6,8 +6,8 @@
 
 namespace pellucid::io {
 
-/// Throws IoError with a sentence on converting if the bytes begin a pickle or zip file
-/// (torch.save).
+/// Throws IoError with a sentence on converting if the bytes (nine or more, where the file has
+/// them) begin a pickle or zip file (torch.save).
 void refuse_pickle(std::string_view first_bytes, const std::string& path);
 
 }  // namespace pellucid::io

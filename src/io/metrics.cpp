@@ -16,7 +16,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "io/atomic_file.h"
+#include "base/atomic_file.h"
+#include "base/files.h"
 #include "io/crc32c.h"
 #include "pellucid/error.h"
 
@@ -85,7 +86,7 @@ std::string event_path(const std::string& folder) {
 
 /// Where the file's last whole line ends; nothing where there is no file yet.
 std::optional<uint64_t> end_of_lines(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open_regular(path, O_RDONLY, Links::Follow);
   if (file < 0) return std::nullopt;  // AppendFile will say why, if it matters
   off_t end = lseek(file, 0, SEEK_END);
   char c = '\n';
@@ -133,11 +134,14 @@ void append_value(std::string& out, const Value& v) {
 
 }  // namespace
 
-AppendFile::AppendFile(std::string path, std::optional<uint64_t> keep)
-    : path_(std::move(path)),
-      file_(open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666)) {
-  PELLUCID_CHECK(file_ >= 0, IoError, "metrics: cannot open {}: {} (errno {}).", path_,
-                 std::strerror(errno), errno);
+AppendFile::AppendFile(std::string path, std::optional<uint64_t> keep) : path_(std::move(path)) {
+  // A file that is to be cut is one that this program wrote: no link, and there if it has bytes.
+  file_ = keep
+              ? open_regular(path_, O_WRONLY | O_APPEND | (*keep == 0 ? O_CREAT : 0), Links::Refuse)
+              : open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  PELLUCID_CHECK(
+      file_ >= 0, IoError, "metrics: cannot open {}: {}.", path_,
+      keep ? why_not_regular(errno) : fmt::format("{} (errno {})", std::strerror(errno), errno));
   try {
     const off_t end = lseek(file_, 0, SEEK_END);
     size_ = end < 0 ? 0 : static_cast<uint64_t>(end);

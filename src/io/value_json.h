@@ -1,5 +1,5 @@
-// Values as tagged JSON: ["i", 5], ["f", the bits of 1.5], ["s", "text"], ["l", [...]]. Numbers come
-// back bit for bit, infinities and NaN too. Tensors are the caller's affair.
+// Values as tagged JSON: ["i", 5], ["f", the bits of 1.5], ["s", "text"], ["l", [...]]. Numbers
+// come back bit for bit, infinities and NaN too. Tensors are the caller's affair.
 #pragma once
 
 #include <functional>

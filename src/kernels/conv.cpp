@@ -2,10 +2,11 @@
 // (conv_winograd), some shapes straight through loops of our own (conv_direct), the rest on
 // oneDNN: its primitives (conv_primitive.h), packed weights, and a gradient of the weights whose
 // bits do not depend on threads. The rules for that: forward and backward-data primitives sum each
-// output in one order whatever the threads; backward-weights would split the batch by threads, so
-// the batch is cut into fixed parts, each run by a primitive made for one thread, and added in
-// order; or the output channels are; or conv_direct sums them. double, and weights' gradients with
-// neither to cut, go through conv_gemm.
+// output in one order whatever the threads, but for those that unfold images (what oneDNN has for
+// odd shapes, above all without AVX-512), whose shapes go through conv_gemm; backward-weights would
+// split the batch by threads, so the batch is cut into fixed parts, each run by a primitive made
+// for one thread, and added in order; or the output channels are; or conv_direct sums them. double,
+// and weights' gradients with neither to cut, go through conv_gemm.
 #include "kernels/conv.h"
 
 #include <algorithm>
@@ -180,10 +181,44 @@ void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const floa
   });
 }
 
+/// Forward on oneDNN; false, with nothing done, where its bits would depend on the threads.
+bool run_forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
+                 WeightCache cached) {
+  const TeamLock team;
+  const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
+  if (c->by_products) return false;
+  std::unique_ptr<Scratch> local;
+  const float* const weights = pack_weights(*c, w, cached, local);
+  const Scratch pad(size_of(c->scratchpad));
+  onednn::execute(c->run, {{DNNL_ARG_SRC, &c->x, x},
+                           {DNNL_ARG_WEIGHTS, &c->weights, weights},
+                           {DNNL_ARG_BIAS, &c->bias, bias},
+                           {DNNL_ARG_DST, &c->y, y},
+                           {DNNL_ARG_SCRATCHPAD, &c->scratchpad, pad.as<void>()}});
+  return true;
+}
+
+/// The same for the gradient of the input.
+bool run_backward_data(const ConvShape& s, const float* dy, const float* w, float* dx,
+                       WeightCache cached) {
+  const TeamLock team;
+  const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()});
+  if (c->by_products) return false;
+  std::unique_ptr<Scratch> local;
+  const float* const weights = pack_weights(*c, w, cached, local);
+  const Scratch pad(size_of(c->scratchpad));
+  onednn::execute(c->run, {{DNNL_ARG_DIFF_DST, &c->y, dy},
+                           {DNNL_ARG_WEIGHTS, &c->weights, weights},
+                           {DNNL_ARG_DIFF_SRC, &c->x, dx},
+                           {DNNL_ARG_SCRATCHPAD, &c->scratchpad, pad.as<void>()}});
+  return true;
+}
+
 /// Packed weights and the primitive's own memory.
 int64_t primitive_scratch(const ConvShape& s, Kind kind, bool bias) {
   const TeamLock team;
   const auto c = conv_primitive::get({s, kind, bias, team.num_threads()});
+  if (c->by_products) return conv_gemm::scratch<float>(s, false);
   return (c->pack ? size_of(c->weights) : 0) + size_of(c->scratchpad);
 }
 
@@ -246,16 +281,7 @@ void conv_forward<float>(const ConvShape& s, const float* x, const float* w, con
   if (is_empty(s)) return;
   if (conv_winograd::forward_is_faster(s) && conv_winograd::forward(s, x, w, bias, y)) return;
   if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y);
-  const TeamLock team;
-  const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
-  std::unique_ptr<Scratch> local;
-  const float* const weights = pack_weights(*c, w, cached, local);
-  const Scratch pad(size_of(c->scratchpad));
-  onednn::execute(c->run, {{DNNL_ARG_SRC, &c->x, x},
-                           {DNNL_ARG_WEIGHTS, &c->weights, weights},
-                           {DNNL_ARG_BIAS, &c->bias, bias},
-                           {DNNL_ARG_DST, &c->y, y},
-                           {DNNL_ARG_SCRATCHPAD, &c->scratchpad, pad.as<void>()}});
+  if (!run_forward(s, x, w, bias, y, cached)) conv_gemm::forward(s, x, w, bias, y);
 }
 
 template <>
@@ -267,17 +293,7 @@ void conv_backward_data<float>(const ConvShape& s, const float* dy, const float*
     return;
   }
   if (conv_winograd::data_is_faster(s) && conv_winograd::backward_data(s, dy, w, bias, dx)) return;
-  {
-    const TeamLock team;
-    const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()});
-    std::unique_ptr<Scratch> local;
-    const float* const weights = pack_weights(*c, w, cached, local);
-    const Scratch pad(size_of(c->scratchpad));
-    onednn::execute(c->run, {{DNNL_ARG_DIFF_DST, &c->y, dy},
-                             {DNNL_ARG_WEIGHTS, &c->weights, weights},
-                             {DNNL_ARG_DIFF_SRC, &c->x, dx},
-                             {DNNL_ARG_SCRATCHPAD, &c->scratchpad, pad.as<void>()}});
-  }
+  if (!run_backward_data(s, dy, w, dx, cached)) return conv_gemm::backward_data(s, dy, w, bias, dx);
   if (bias != nullptr) {
     parallel_for(0, rows, std::max<int64_t>(1, 32768 / s.C), [&](int64_t b, int64_t e) {
       for (int64_t r = b; r < e; ++r)

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <list>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "kernels/onednn.h"
@@ -74,6 +75,7 @@ std::shared_ptr<Convolution> finish(const Key& key, const dnnl::primitive_desc_b
   made->plain_weights = weight_desc(s, false);
   made->bias = {{s.O}, memory::data_type::f32, Tag::x};
   made->scratchpad = pd.scratchpad_desc();
+  made->by_products = std::string_view(pd.impl_info_str()).find("gemm") != std::string_view::npos;
   const bool gradient = key.kind == Kind::BackwardWeights;
   made->weights = pd.query_md(gradient ? dnnl::query::diff_weights_md : dnnl::query::weights_md);
   if (made->weights != made->plain_weights) {

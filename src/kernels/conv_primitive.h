@@ -26,6 +26,8 @@ struct Convolution {
   dnnl::primitive
       pack;  // between plain and the primitive's own weights; empty if they are the same
   dnnl::memory::desc x, y, plain_weights, weights, bias, scratchpad;
+  bool by_products =
+      false;  // oneDNN unfolds images and multiplies, in pieces that depend on threads
 };
 
 /// The primitive of a key, which must be asked for with as many OpenMP threads set as the key says.

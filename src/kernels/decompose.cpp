@@ -29,10 +29,11 @@ template <class Solver, class T>
 bool take_svd(const Solver& solver, int64_t m, int64_t n, T* u, T* s, T* vt) {
   if (solver.info() != Eigen::Success) return false;
   const int64_t k = std::min(m, n);
+  Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(s, k) = solver.singularValues();
+  if (!u) return true;
   Out<T> left(u, m, solver.matrixU().cols()), right(vt, solver.matrixV().cols(), n);
   left = solver.matrixU();
   right = solver.matrixV().transpose();
-  Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(s, k) = solver.singularValues();
   for (int64_t i = 0; i < left.cols(); ++i) {
     if (!is_turned(left.col(i))) continue;
     left.col(i) *= T(-1);
@@ -48,8 +49,9 @@ bool take_svd(const Solver& solver, int64_t m, int64_t n, T* u, T* s, T* vt) {
 template <class T> bool svd(int64_t m, int64_t n, bool full, const T* a, T* u, T* s, T* vt) {
   const Matrix<T> matrix = In<T>(a, m, n);
   if (!matrix.allFinite()) return false;
-  const unsigned options =
-      full ? Eigen::ComputeFullU | Eigen::ComputeFullV : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  const unsigned options = !u     ? 0u
+                           : full ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                                  : Eigen::ComputeThinU | Eigen::ComputeThinV;
   if (std::min(m, n) <= kJacobiLimit)
     return take_svd(Eigen::JacobiSVD<Matrix<T>>(matrix, options), m, n, u, s, vt);
   return take_svd(Eigen::BDCSVD<Matrix<T>>(matrix, options), m, n, u, s, vt);
@@ -59,9 +61,11 @@ template <class T> bool eigh(int64_t n, bool lower, const T* a, T* values, T* v)
   if (n == 0) return true;
   Matrix<T> matrix = In<T>(a, n, n);
   if (!lower) matrix.transposeInPlace();
-  const Eigen::SelfAdjointEigenSolver<Matrix<T>> solver(matrix);  // reads the lower triangle
+  const Eigen::SelfAdjointEigenSolver<Matrix<T>> solver(
+      matrix, v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);  // reads the lower triangle
   if (solver.info() != Eigen::Success) return false;
   Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>(values, n) = solver.eigenvalues();
+  if (!v) return true;
   Out<T> vectors(v, n, n);
   vectors = solver.eigenvectors();
   for (int64_t i = 0; i < n; ++i)

@@ -22,6 +22,13 @@ constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30,      1.0 / 42, -1.0 /
 /// Euler and Maclaurin for the rest.
 double hurwitz_zeta(int s, double q) {
   if (q <= 0 && q == std::floor(q)) return kInfinity;
+  if (q < 0) {
+    // The terms below 0, mirrored, are the difference of two sums above it: their number does not
+    // matter.
+    const double terms = std::ceil(-q), rest = q + terms;
+    const double below = hurwitz_zeta(s, 1 - rest) - hurwitz_zeta(s, 1 - rest + terms);
+    return hurwitz_zeta(s, rest) + (s % 2 ? -below : below);
+  }
   double sum = 0;
   for (; q < 10; q += 1) sum += std::pow(q, -s);
   const double power = std::pow(q, -s);
@@ -81,7 +88,8 @@ double polygamma(int n, double x) {
 }
 
 double gamma_sample_slope(double a, double x) {
-  if (!(a > 0) || !(x >= 0)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(a > 0) || !(x >= 0) || !std::isfinite(a) || !std::isfinite(x))
+    return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return 0;
   if (a > 1e5) {
     // x = a (1 - 1 / 9a + z / 3 sqrt(a))^3 with a normal z (Wilson and Hilferty), derived for the

@@ -26,13 +26,20 @@ template <class T, int most> struct Taps {
 template <class T> using Axis = Taps<T, 4>;
 template <class T> using Block = Taps<T, 16>;
 
+/// The pixel of a place that is no number where the padding moves places into the image. PyTorch
+/// takes the first of an image, the last of a volume, and for a volume's gradients none.
+enum class NanTo { First, Last, Nowhere };
+
 /// How a coordinate becomes a place among n pixels.
 template <class T> struct Line {
-  Line(const GridShape& s, int dim)
+  Line(const GridShape& s, int dim, bool backward)
       : n(static_cast<T>(s.sizes[dim])),
         scale(s.align_corners ? (n - 1) / 2 : n / 2),
         align(s.align_corners),
         padding(s.padding),
+        nan_to(s.dims == 2 ? NanTo::First
+               : backward  ? NanTo::Nowhere
+                           : NanTo::Last),
         low(s.align_corners ? T(0) : T(-0.5)),
         span(s.align_corners ? n - 1 : n) {}
 
@@ -48,13 +55,23 @@ template <class T> struct Line {
       slope *= span > 0 ? ((away < 0) != (rest > span) ? T(-1) : T(1)) : T(0);
       u = std::min(rest, 2 * span - rest) + low;
     }
-    slope = u <= 0 || u >= n - 1 ? T(0) : slope;
-    return std::min(std::max(u, T(0)), n - 1);
+    slope = u > 0 && u < n - 1 ? slope : T(0);
+    return clipped(u);
+  }
+  PELLUCID_INLINE T clipped(T u) const {
+    if (nan_to == NanTo::First) {
+      const T up = u > 0 ? u : T(0);
+      return up < n - 1 ? up : n - 1;
+    }
+    if (nan_to == NanTo::Nowhere) return std::min(std::max(u, T(0)), n - 1);
+    const T down = u < n - 1 ? u : n - 1;
+    return down > 0 ? down : T(0);
   }
 
   T n, scale;
   bool align;
   GridPadding padding;
+  NanTo nan_to;
   T low, span;  // where reflection turns round: at low and low + span
 };
 
@@ -108,7 +125,9 @@ PELLUCID_INLINE void nearest_axis(const Line<T>& line, const T* grid, int dims, 
   out.count = 1;
   for (int64_t p = 0; p < n; ++p) {
     T slope = 1;
-    out.at[0][p] = pixel(std::nearbyint(line.moved(line.place(grid[p * dims]), slope)), line.n);
+    const T u = std::nearbyint(line.moved(line.place(grid[p * dims]), slope));
+    // A step has no slope, whatever the pixel holds.
+    out.at[0][p] = order == 0 ? pixel(u, line.n) : kOutside;
     out.weight[0][p] = order == 0 ? T(1) : T(0);
   }
 }
@@ -136,8 +155,8 @@ PELLUCID_INLINE void cubic_axis(const Line<T>& line, const T* grid, int dims, in
 
 template <class T>
 PELLUCID_INLINE void fill_axis(const GridShape& s, int dim, const T* grid, int64_t n, int order,
-                               Axis<T>& out) {
-  const Line<T> line(s, dim);
+                               bool backward, Axis<T>& out) {
+  const Line<T> line(s, dim, backward);
   grid += s.dims - 1 - dim;
   if (s.mode == GridMode::Bilinear) return linear_axis(line, grid, s.dims, n, order, out);
   if (s.mode == GridMode::Nearest) return nearest_axis(line, grid, s.dims, n, order, out);
@@ -147,11 +166,11 @@ PELLUCID_INLINE void fill_axis(const GridShape& s, int dim, const T* grid, int64
 /// The taps of n points, with one more derivative by the coordinate `more` unless it is negative.
 template <class T>
 PELLUCID_INLINE void fill_block(const GridShape& s, const T* grid, int64_t n, int more,
-                                Block<T>& out) {
+                                bool backward, Block<T>& out) {
   Axis<T> axes[3];
   for (int d = 0; d < s.dims; ++d) {
     const int coordinate = s.dims - 1 - d;
-    fill_axis(s, d, grid, n, s.order[coordinate] + (coordinate == more ? 1 : 0), axes[d]);
+    fill_axis(s, d, grid, n, s.order[coordinate] + (coordinate == more ? 1 : 0), backward, axes[d]);
   }
   const int taps = axes[0].count, depth = s.dims == 3 ? taps : 1;
   const Axis<T>&rows = axes[s.dims - 2], &columns = axes[s.dims - 1];
@@ -174,26 +193,28 @@ PELLUCID_INLINE void fill_block(const GridShape& s, const T* grid, int64_t n, in
 }
 
 /// What one tap adds. Pixel 0 stands for those outside, so that no branch depends on the grid.
-template <class T> PELLUCID_INLINE T tap(int32_t at, T weight, const T* x) {
-  const T product = weight * x[at < 0 ? 0 : at];
-  return at < 0 ? T(0) : product;
+/// Images have zeros outside: a weight that is NaN, of a place that is not finite, shows. Volumes
+/// end.
+template <class T> PELLUCID_INLINE T tap(int32_t at, T weight, const T* x, bool image) {
+  const T value = x[at < 0 ? 0 : at];
+  return at >= 0 ? weight * value : image ? weight * T(0) : T(0);
 }
 
 /// sums[p] = the block's interpolation of one plane.
 template <class T>
-PELLUCID_INLINE void read_plane(const Block<T>& b, int64_t n, const T* x, T* sums) {
+PELLUCID_INLINE void read_plane(const Block<T>& b, int64_t n, const T* x, bool image, T* sums) {
   std::fill_n(sums, n, T(0));
   int k = 0;
   for (; k + 4 <= b.count; k += 4)
     for (int64_t p = 0; p < n; ++p) {
-      const T first =
-                  tap(b.at[k][p], b.weight[k][p], x) + tap(b.at[k + 1][p], b.weight[k + 1][p], x),
-              second = tap(b.at[k + 2][p], b.weight[k + 2][p], x) +
-                       tap(b.at[k + 3][p], b.weight[k + 3][p], x);
+      const T first = tap(b.at[k][p], b.weight[k][p], x, image) +
+                      tap(b.at[k + 1][p], b.weight[k + 1][p], x, image),
+              second = tap(b.at[k + 2][p], b.weight[k + 2][p], x, image) +
+                       tap(b.at[k + 3][p], b.weight[k + 3][p], x, image);
       sums[p] += first + second;
     }
   for (; k < b.count; ++k)
-    for (int64_t p = 0; p < n; ++p) sums[p] += tap(b.at[k][p], b.weight[k][p], x);
+    for (int64_t p = 0; p < n; ++p) sums[p] += tap(b.at[k][p], b.weight[k][p], x, image);
 }
 
 template <class T> struct Args {
@@ -218,9 +239,9 @@ template <class T> struct Values {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / a.blocks;
       const Range r(s, task % a.blocks);
-      fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, block);
+      fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, false, block);
       for (int64_t c = image * s.C; c < (image + 1) * s.C; ++c)
-        read_plane(block, r.n, a.x + c * plane, a.out + c * s.points + r.first);
+        read_plane(block, r.n, a.x + c * plane, s.dims == 2, a.out + c * s.points + r.first);
     }
   }
 };
@@ -238,7 +259,7 @@ template <class T> struct Spread {
       std::fill(a.out + first * plane, a.out + last * plane, T(0));
       for (int64_t b = 0; b < a.blocks; ++b) {
         const Range r(s, b);
-        fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, block);
+        fill_block(s, a.grid + (image * s.points + r.first) * s.dims, r.n, -1, true, block);
         for (int64_t c = first; c < last; ++c) {
           const T* const g = a.g + c * s.points + r.first;
           T* const out = a.out + c * plane;
@@ -263,10 +284,10 @@ template <class T> struct Slopes {
       const Range r(s, task % a.blocks);
       const int64_t point = image * s.points + r.first;
       for (int d = 0; d < s.dims; ++d) {
-        fill_block(s, a.grid + point * s.dims, r.n, d, block);
+        fill_block(s, a.grid + point * s.dims, r.n, d, true, block);
         std::fill_n(sums, r.n, T(0));
         for (int64_t c = image * s.C; c < (image + 1) * s.C; ++c) {
-          read_plane(block, r.n, a.x + c * plane, values);
+          read_plane(block, r.n, a.x + c * plane, s.dims == 2, values);
           const T* const g = a.g + c * s.points + r.first;
           for (int64_t p = 0; p < r.n; ++p) sums[p] += g[p] * values[p];
         }

@@ -43,6 +43,9 @@ bool scatter(int64_t element_bytes, const GatherArgs& args, void* self, const vo
 bool scatter_add(DType type, const GatherArgs& args, void* self, const void* source);
 /// self[…index[i]…] *= source[…i…].
 bool scatter_multiply(DType type, const GatherArgs& args, void* self, const void* source);
+/// self[…, index, …] = the greater (or the less) of it and source; NaN wins.
+bool scatter_extreme(DType type, bool greatest, const GatherArgs& args, void* self,
+                     const void* source);
 
 /// out[o, i, :] = in[o, index[i], :] of contiguous in [outer, limit, inner]; embedding's forward
 /// with outer 1.

@@ -170,4 +170,18 @@ bool scatter_multiply(DType type, const GatherArgs& a, void* self, const void* s
   return good;
 }
 
+bool scatter_extreme(DType type, bool greatest, const GatherArgs& a, void* self,
+                     const void* source) {
+  bool good = true;
+  visit(type, [&](auto zero) {
+    using T = decltype(zero);
+    // A NaN stays: it is neither above nor below anything, and x != x finds it.
+    const auto greater = [](T x, T y) { return y > x || y != y ? y : x; };
+    const auto less = [](T x, T y) { return y < x || y != y ? y : x; };
+    good = greatest ? scatter_with<T>(a, self, source, greater)
+                    : scatter_with<T>(a, self, source, less);
+  });
+  return good;
+}
+
 }  // namespace pellucid::kernels

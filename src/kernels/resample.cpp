@@ -148,6 +148,48 @@ void resample(const ResampleTable& table, int64_t outer, int64_t inputs, int64_t
                [&](int64_t first, int64_t last) { loop(args, first, last); });
 }
 
+namespace {
+
+/// The weights as multiples of 2^-bits that fit into 16 bits, with as many bits as the greatest
+/// allows.
+struct ByteWeights {
+  explicit ByteWeights(const ResampleTable& table) {
+    double most = 0;
+    for (const double w : table.weight) most = std::max(most, w);
+    while (bits < 22 && 0.5 + most * static_cast<double>(int64_t{2} << bits) < 32768) ++bits;
+    for (const double w : table.weight) {
+      const double scaled = w * static_cast<double>(int64_t{1} << bits);
+      weight.push_back(static_cast<int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5));
+    }
+  }
+  int bits = 0;
+  std::vector<int32_t> weight;
+};
+
+}  // namespace
+
+void resample_bytes(const ResampleTable& table, int64_t outer, int64_t inputs, int64_t inner,
+                    const uint8_t* x, uint8_t* y) {
+  const auto outputs = static_cast<int64_t>(table.begin.size()) - 1;
+  const ByteWeights w(table);
+  const int32_t half = w.bits > 0 ? int32_t{1} << (w.bits - 1) : 0;
+  parallel_for(0, outer * outputs, std::max<int64_t>(1, 4096 / std::max<int64_t>(inner, 1)),
+               [&](int64_t first, int64_t last) {
+                 for (int64_t r = first; r < last; ++r) {
+                   const auto o = static_cast<size_t>(r % outputs);
+                   const uint8_t* const line = x + r / outputs * inputs * inner;
+                   const auto begin = static_cast<size_t>(table.begin[o]),
+                              end = static_cast<size_t>(table.begin[o + 1]);
+                   for (int64_t i = 0; i < inner; ++i) {
+                     int32_t sum = half;
+                     for (size_t k = begin; k < end; ++k)
+                       sum += w.weight[k] * line[table.index[k] * inner + i];
+                     y[r * inner + i] = static_cast<uint8_t>(std::clamp(sum >> w.bits, 0, 255));
+                   }
+                 }
+               });
+}
+
 template void resample<float>(const ResampleTable&, int64_t, int64_t, int64_t, const float*,
                               float*);
 template void resample<double>(const ResampleTable&, int64_t, int64_t, int64_t, const double*,

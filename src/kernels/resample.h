@@ -23,4 +23,8 @@ template <class T>
 void resample(const ResampleTable& table, int64_t outer, int64_t inputs, int64_t inner, const T* x,
               T* y);
 
+/// The same of bytes, rounded to the nearest with weights of 16 bits, as PyTorch and Pillow do.
+void resample_bytes(const ResampleTable& table, int64_t outer, int64_t inputs, int64_t inner,
+                    const uint8_t* x, uint8_t* y);
+
 }  // namespace pellucid::kernels

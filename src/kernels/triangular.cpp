@@ -26,7 +26,7 @@ template <class T> struct Block {
 /// Substitution, row by row.
 template <class T> struct Substitute {
   template <Isa> __attribute__((always_inline)) static void run(const Block<T>& s) {
-    const bool up = s.which == Triangle::Upper;
+    const bool up = is_upper(s.which);
     for (int64_t step = 0; step < s.n; ++step) {
       const int64_t i = up ? s.n - 1 - step : step;
       T* const row = s.b + i * s.b_stride;
@@ -35,7 +35,7 @@ template <class T> struct Substitute {
         const T* const other = s.b + j * s.b_stride;
         for (int64_t c = 0; c < s.k; ++c) row[c] -= factor * other[c];
       }
-      if (s.which == Triangle::LowerUnit) continue;
+      if (is_unit(s.which)) continue;
       const T diagonal = s.t[i * s.t_stride + i];
       for (int64_t c = 0; c < s.k; ++c) row[c] /= diagonal;
     }
@@ -48,7 +48,7 @@ template <class T> void solve_columns(const Block<T>& s) {
   Block<T> first = s, second = s;
   first.n = half, second.n = rest;
   second.t += half * (s.t_stride + 1), second.b += half * s.b_stride;
-  if (s.which == Triangle::Upper) {
+  if (is_upper(s.which)) {
     solve_columns(second);
     gemm<T>(half, s.k, rest, T(-1), {s.t + half, s.t_stride, 1}, {second.b, s.b_stride, 1}, T(1),
             {first.b, s.b_stride, 1});

@@ -7,7 +7,9 @@
 namespace pellucid::kernels {
 
 /// Which triangle of a square matrix is read, and whether its diagonal is taken to be ones.
-enum class Triangle { LowerUnit, Lower, Upper };
+enum class Triangle { LowerUnit, Lower, UpperUnit, Upper };
+inline bool is_upper(Triangle t) { return t == Triangle::Upper || t == Triangle::UpperUnit; }
+inline bool is_unit(Triangle t) { return t == Triangle::LowerUnit || t == Triangle::UpperUnit; }
 
 /// b [n, k] = t^-1 b for a triangle t [n, n]; rows lie `t_stride` and `b_stride` elements apart.
 template <class T>

@@ -125,7 +125,11 @@ namespace {
 /// Reads little-endian numbers one after another and names the file when they end too early.
 class Reader {
  public:
-  explicit Reader(const std::string& file) : file_(file), in_(file, std::ios::binary) {
+  explicit Reader(const std::string& file) : file_(file) {
+    std::error_code unknown;
+    PELLUCID_CHECK(std::filesystem::is_regular_file(file, unknown), IoError,
+                   "load_llama2c: '{}' is not a regular file.", file);
+    in_.open(file, std::ios::binary);
     PELLUCID_CHECK(in_.good(), IoError, "load_llama2c: cannot open '{}'.", file);
   }
   int64_t integer() {

@@ -22,11 +22,6 @@ std::string and_inplace(bool on) { return on ? ", inplace=True" : ""; }
     const ModuleScope scope(*this);          \
     return expression;                       \
   }
-#define PELLUCID_FORWARD_BARE(Name, expression)     \
-  Tensor Name##Impl::forward(const Tensor& input) { \
-    const ModuleScope scope(*this);                 \
-    return expression;                              \
-  }
 #define PELLUCID_REPR(Name, expression) \
   std::string Name##Impl::extra_repr() const { return expression; }
 
@@ -55,11 +50,6 @@ PELLUCID_FORWARD(Threshold, F::threshold(std::move(input), options))
 PELLUCID_FORWARD(Softmax, softmax(input, options.dim()))
 PELLUCID_FORWARD(Softmin, softmin(input, options.dim()))
 PELLUCID_FORWARD(LogSoftmax, log_softmax(input, options.dim()))
-PELLUCID_FORWARD_BARE(LogSigmoid, logsigmoid(input))
-PELLUCID_FORWARD_BARE(Sigmoid, sigmoid(input))
-PELLUCID_FORWARD_BARE(Softsign, softsign(input))
-PELLUCID_FORWARD_BARE(Tanh, tanh(input))
-PELLUCID_FORWARD_BARE(Tanhshrink, tanhshrink(input))
 
 Tensor Softmax2dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
@@ -96,7 +86,6 @@ PELLUCID_REPR(LogSoftmax, "dim=" + text(options.dim()))
 PELLUCID_REPR(PReLU, "num_parameters=" + text(options.num_parameters()))
 
 #undef PELLUCID_FORWARD
-#undef PELLUCID_FORWARD_BARE
 #undef PELLUCID_REPR
 
 PReLUImpl::PReLUImpl(const PReLUOptions& o) : options(o) { reset(); }

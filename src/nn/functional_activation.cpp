@@ -46,6 +46,9 @@ Tensor threshold(Tensor x, const ThresholdFuncOptions& o) {
 }
 
 Tensor rrelu(Tensor x, const RReLUFuncOptions& o) {
+  PELLUCID_CHECK(o.lower() <= o.upper(), ValueError,
+                 "rrelu: lower must not be greater than upper, found {} and {}.", o.lower(),
+                 o.upper());
   Tensor y;
   if (o.training()) {
     const Tensor slope = empty_like(x.detach()).uniform_(o.lower(), o.upper());

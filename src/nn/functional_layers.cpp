@@ -151,6 +151,13 @@ Tensor pixel_shuffle(const Tensor& x, const PixelShuffleFuncOptions& o) {
       }());
 }
 
+Tensor channel_shuffle(const Tensor& x, const ChannelShuffleFuncOptions& o) {
+  PELLUCID_CHECK(x.dim() >= 3 && o.groups() > 0 && x.size(1) % o.groups() == 0, ShapeError,
+                 "channel_shuffle: the channels must be divisible by {} groups (input {}).",
+                 o.groups(), x.sizes());
+  return x.unflatten(1, {o.groups(), x.size(1) / o.groups()}).transpose(1, 2).reshape(x.sizes());
+}
+
 Tensor pixel_unshuffle(const Tensor& x, const PixelUnshuffleFuncOptions& o) {
   const int64_t r = o.downscale_factor(), d = x.dim();
   PELLUCID_CHECK(d >= 3 && r > 0 && x.size(-1) % r == 0 && x.size(-2) % r == 0, ShapeError,

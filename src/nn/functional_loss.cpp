@@ -12,10 +12,6 @@ int64_t number(const detail::reduction_t& reduction) {
   return static_cast<int64_t>(reduction.index());
 }
 
-Tensor reduced(const Tensor& loss, const detail::reduction_t& reduction) {
-  return reduction.index() == 0 ? loss : reduction.index() == 1 ? loss.mean() : loss.sum();
-}
-
 }  // namespace
 
 Tensor l1_loss(const Tensor& x, const Tensor& y, const L1LossFuncOptions& o) {
@@ -43,9 +39,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& y,
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& y,
                                    const MultilabelSoftMarginLossFuncOptions& o) {
-  Tensor loss = -(y * pellucid::logsigmoid(x) + (1 - y) * pellucid::logsigmoid(-x));
-  if (o.weight().defined()) loss = loss * o.weight();
-  return reduced(loss.mean(-1), o.reduction());
+  return pellucid::multilabel_soft_margin_loss(x, y, o.weight(), number(o.reduction()));
 }
 
 Tensor kl_div(const Tensor& x, const Tensor& y, const KLDivFuncOptions& o) {
@@ -64,19 +58,12 @@ Tensor kl_div(const Tensor& x, const Tensor& y, const KLDivFuncOptions& o) {
 }
 
 Tensor multi_margin_loss(const Tensor& x, const Tensor& y, const MultiMarginLossFuncOptions& o) {
-  PELLUCID_CHECK(o.p() == 1 || o.p() == 2, ValueError,
-                 "multi_margin_loss: p must be 1 or 2, but is {}.", o.p());
-  PELLUCID_CHECK(x.dim() == 1 || x.dim() == 2, ShapeError,
-                 "multi_margin_loss: the input must be [C] or [N, C], but is {}.", x.sizes());
-  const Tensor rows = x.dim() == 1 ? x.unsqueeze(0) : x;
-  const Tensor target = y.reshape({-1, 1});
-  Tensor terms = (rows - rows.gather(1, target) + o.margin()).clamp_min(0);
-  if (o.p() == 2) terms = terms.square();
-  if (o.weight().defined())
-    terms = terms * o.weight().index_select(0, target.flatten()).unsqueeze(1);
-  const Tensor others = ones_like(terms.detach()).scatter_(1, target, 0.0);
-  const Tensor loss = (terms * others).sum(1) / rows.size(1);
-  return reduced(x.dim() == 1 ? loss.squeeze(0) : loss, o.reduction());
+  return pellucid::multi_margin_loss(x, y, o.p(), o.margin(), o.weight(), number(o.reduction()));
+}
+
+Tensor multilabel_margin_loss(const Tensor& x, const Tensor& y,
+                              const MultilabelMarginLossFuncOptions& o) {
+  return pellucid::multilabel_margin_loss(x, y, number(o.reduction()));
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& y, const SmoothL1LossFuncOptions& o) {
@@ -124,6 +111,8 @@ Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& y,
 }
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginLossFuncOptions& o) {
+  PELLUCID_CHECK(o.margin() > 0, ValueError,
+                 "triplet_margin_loss: margin must be greater than 0, found {}.", o.margin());
   return pellucid::triplet_margin_loss(anchor, positive, negative, o.margin(), o.p(), o.eps(),
                                        o.swap(), number(o.reduction()));
 }
@@ -131,6 +120,9 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& positive,
                                          const Tensor& negative,
                                          const TripletMarginWithDistanceLossFuncOptions& o) {
+  PELLUCID_CHECK(o.margin() > 0, ValueError,
+                 "triplet_margin_with_distance_loss: margin must be greater than 0, found {}.",
+                 o.margin());
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     return o.distance_function() ? (*o.distance_function())(a, b)
                                  : pellucid::pairwise_distance(a, b);
@@ -138,7 +130,9 @@ Tensor triplet_margin_with_distance_loss(const Tensor& anchor, const Tensor& pos
   const Tensor near = distance(anchor, positive);
   Tensor far = distance(anchor, negative);
   if (o.swap()) far = minimum(far, distance(positive, negative));
-  return reduced((near - far + o.margin()).clamp_min(0), o.reduction());
+  // max(0, near - far + margin) is the ranking loss of a pair in this order.
+  return pellucid::margin_ranking_loss(far, near, ones({}, far.dtype()), o.margin(),
+                                       number(o.reduction()));
 }
 
 }  // namespace pellucid::nn::functional

@@ -96,6 +96,13 @@ Tensor lp_pool2d(const Tensor& x, const LPPool2dFuncOptions& o) {
       pellucid::avg_pool2d(x.pow(p), o.kernel_size(), o.stride(), IntArrayRef{0}, o.ceil_mode());
   return lp_root(average, static_cast<double>(o.kernel_size()[0] * o.kernel_size()[1]), p);
 }
+Tensor lp_pool3d(const Tensor& x, const LPPool3dFuncOptions& o) {
+  const double p = o.norm_type();
+  const Tensor average =
+      pellucid::avg_pool3d(x.pow(p), o.kernel_size(), o.stride(), IntArrayRef{0}, o.ceil_mode());
+  const auto& k = o.kernel_size();
+  return lp_root(average, static_cast<double>(k[0] * k[1] * k[2]), p);
+}
 
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var,
                   const BatchNormFuncOptions& o) {

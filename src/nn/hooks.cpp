@@ -43,6 +43,18 @@ void check_count(const Module& m, std::string_view hook, size_t got, size_t want
                  m.name(), hook, got, wanted);
 }
 
+void check_same(const Module& m, size_t i, const Tensor& replaced, const Tensor& grad) {
+  if (!replaced.defined() || !grad.defined()) return;
+  PELLUCID_CHECK(replaced.sizes() == grad.sizes(), ShapeError,
+                 "{}: a backward hook returned a gradient of sizes {} for input {} where {} were "
+                 "expected.",
+                 m.name(), replaced.sizes(), i, grad.sizes());
+  PELLUCID_CHECK(replaced.dtype() == grad.dtype(), TypeError,
+                 "{}: a backward hook returned a gradient of dtype {} for input {} where {} was "
+                 "expected.",
+                 m.name(), replaced.dtype(), i, grad.dtype());
+}
+
 }  // namespace
 
 struct HookedCall::Backward {
@@ -57,6 +69,8 @@ struct HookedCall::Backward {
     for (const auto& hook : hooks)
       if (auto replaced = hook(*module, grad_inputs, grad_outputs)) {
         check_count(*module, "backward hook", replaced->size(), grad_inputs.size());
+        for (size_t i = 0; i < grad_inputs.size(); ++i)
+          check_same(*module, i, (*replaced)[i], grad_inputs[i]);
         grad_inputs = std::move(*replaced);
       }
     grad_outputs.clear();
@@ -79,7 +93,12 @@ struct HookedCall::Backward {
     node->argument_count_ = values.size();
     autograd::detail_fn::collect_edges(*node, values);
     values = autograd::detail_fn::wrap_outputs(node, values, values, true);
-    for (size_t i = 0; i < values.size(); ++i) *tensors[i] = values[i];
+    for (size_t i = 0; i < values.size(); ++i) {
+      // The program does not see what is behind the node, so it may change the tensor in place.
+      values[i].impl().base = {};
+      values[i].impl().no_grad_view = false;
+      *tensors[i] = values[i];
+    }
   }
   static Backward& of(autograd::AutogradContext* c) {
     return *std::any_cast<std::shared_ptr<Backward>&>(c->saved_object);

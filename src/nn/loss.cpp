@@ -23,6 +23,11 @@ Tensor SoftMarginLossImpl::forward(const Tensor& input, const Tensor& target) {
   return F::soft_margin_loss(input, target, options);
 }
 
+Tensor MultiLabelMarginLossImpl::forward(const Tensor& input, const Tensor& target) {
+  const ModuleScope scope(*this);
+  return F::multilabel_margin_loss(input, target, options);
+}
+
 Tensor HingeEmbeddingLossImpl::forward(const Tensor& input, const Tensor& target) {
   const ModuleScope scope(*this);
   return F::hinge_embedding_loss(input, target, options);

@@ -14,9 +14,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/estimate.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
-#include "profile/recorder.h"
+#include "recorder/recorder.h"
+#include "tensor/memory_category.h"
 
 namespace pellucid::nn {
 
@@ -58,7 +60,8 @@ void check_name(std::string_view kind, const std::string& name) {
 const std::string& Module::name() const {
   if (name_) return *name_;
   static std::mutex mutex;  // modules may be named on several threads
-  static std::unordered_map<std::type_index, std::string> names;
+  static auto& names =
+      *new std::unordered_map<std::type_index, std::string>;  // modules may be static
   const std::lock_guard lock(mutex);
   std::string& name = names[typeid(*this)];
   if (name.empty()) name = short_name(typeid(*this));
@@ -170,7 +173,10 @@ void Module::train(bool on) {
   for (auto& child : children_) child.value()->train(on);
 }
 
-void Module::to(Device, DType dtype, bool non_blocking) { to(dtype, non_blocking); }
+void Module::to(Device device, DType dtype, bool non_blocking) {
+  device.require_available("Module::to");
+  to(dtype, non_blocking);
+}
 
 void Module::to(DType dtype, bool) {
   PELLUCID_CHECK(is_floating(dtype), TypeError,
@@ -208,6 +214,8 @@ Tensor& Module::register_parameter(std::string name, Tensor tensor, bool require
                    "example tensor.detach().",
                    name);
     tensor.requires_grad_(requires_grad);
+    if (const auto& storage = tensor.impl().storage)
+      pellucid::detail::set_memory_category(*storage, MemoryCategory::Parameter);
   }
   return parameters_.insert(std::move(name), std::move(tensor));
 }
@@ -303,6 +311,13 @@ ModuleScope::~ModuleScope() {
 }
 
 const Module* current_module() noexcept { return running ? &running->module() : nullptr; }
+
+namespace {
+[[maybe_unused]] const bool estimates_ask = [] {
+  estimate::set_module_query(current_module);
+  return true;
+}();
+}  // namespace
 
 std::string current_module_path() {
   std::vector<const Module*> stack;

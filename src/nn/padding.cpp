@@ -59,6 +59,58 @@ std::string ConstantPad2dImpl::extra_repr() const {
   return "padding=" + repr::tuple(*options.padding()) + ", value=" + repr::text(options.value());
 }
 
+Tensor ReflectionPad3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "reflect");
+}
+std::string ReflectionPad3dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor ReplicationPad3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "replicate");
+}
+std::string ReplicationPad3dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor CircularPad1dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "circular");
+}
+std::string CircularPad1dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor CircularPad2dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "circular");
+}
+std::string CircularPad2dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor CircularPad3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "circular");
+}
+std::string CircularPad3dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor ZeroPad3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return pad(input, options.padding(), "constant");
+}
+std::string ZeroPad3dImpl::extra_repr() const { return repr::tuple(*options.padding()); }
+
+Tensor ConstantPad3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return constant_pad_nd(input, options.padding(), options.value());
+}
+std::string ConstantPad3dImpl::extra_repr() const {
+  return "padding=" + repr::tuple(*options.padding()) + ", value=" + repr::text(options.value());
+}
+
+Tensor ChannelShuffleImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return functional::channel_shuffle(input, options);
+}
+std::string ChannelShuffleImpl::extra_repr() const {
+  return fmt::format("groups={}", options.groups());
+}
+
 Tensor PixelShuffleImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
   return functional::pixel_shuffle(input, options);

@@ -96,6 +96,12 @@ Tensor LPPool2dImpl::forward(const Tensor& input) {
 }
 std::string LPPool2dImpl::extra_repr() const { return describe_lp(options); }
 
+Tensor LPPool3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::lp_pool3d(input, options);
+}
+std::string LPPool3dImpl::extra_repr() const { return describe_lp(options); }
+
 Tensor MaxPool1dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
   return F::max_pool1d(input, options);

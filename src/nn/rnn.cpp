@@ -1,11 +1,10 @@
-// RNN, LSTM and GRU as modules: their parameters, the stacking of layers and directions, and the
-// checks of what comes in. The recurrences are in recurrent.cpp.
+// RNN, LSTM and GRU as modules: their parameters, start states, and the checks of what comes in.
+// The layers are ops (src/ops/recurrent.cpp).
 #include "pellucid/nn/rnn.h"
 
 #include <cmath>
 
 #include "nn/parameter.h"
-#include "nn/recurrent.h"
 #include "nn/repr.h"
 #include "pellucid/nn/init.h"
 #include "pellucid/ops.h"
@@ -13,6 +12,15 @@
 namespace pellucid::nn {
 
 namespace detail {
+
+namespace {
+
+/// How many gates a recurrence has.
+int64_t gate_count(Recurrence mode) {
+  return mode == Recurrence::Lstm ? 4 : mode == Recurrence::Gru ? 3 : 1;
+}
+
+}  // namespace
 
 template <class Derived>
 RNNImplBase<Derived>::RNNImplBase(const RecurrentOptions& o) : options_base(o) {}
@@ -35,15 +43,13 @@ template <class Derived> void RNNImplBase<Derived>::reset() {
     for (int64_t d = 0; d < directions; ++d) {
       const std::string suffix = fmt::format("_l{}{}", layer, d ? "_reverse" : "");
       const auto add = [&](const char* name, IntArrayRef sizes) {
-        return this->register_parameter(name + suffix, new_parameter(sizes));
+        weights_.push_back(this->register_parameter(name + suffix, new_parameter(sizes)));
       };
-      RecurrentWeights w;
-      w.w_ih = add("weight_ih", {rows, layer == 0 ? o.input_size : out * directions});
-      w.w_hh = add("weight_hh", {rows, out});
-      if (o.bias) w.b_ih = add("bias_ih", {rows});
-      if (o.bias) w.b_hh = add("bias_hh", {rows});
-      if (o.proj_size) w.w_hr = add("weight_hr", {o.proj_size, o.hidden_size});
-      weights_.push_back(std::move(w));
+      add("weight_ih", {rows, layer == 0 ? o.input_size : out * directions});
+      add("weight_hh", {rows, out});
+      if (o.bias) add("bias_ih", {rows});
+      if (o.bias) add("bias_hh", {rows});
+      if (o.proj_size) add("weight_hr", {o.proj_size, o.hidden_size});
     }
   reset_parameters();
 }
@@ -91,28 +97,26 @@ template <class Derived> void RNNImplBase<Derived>::check_features(const Tensor&
 }
 
 template <class Derived>
-template <class OneLayer>
-typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::stacked(Tensor x, const Tensor& h,
+typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::stacked(const Tensor& x,
+                                                                    const Tensor& h,
                                                                     const Tensor& c,
-                                                                    const OneLayer& one_layer) {
+                                                                    IntArrayRef batch_sizes) {
   const RecurrentOptions& o = options_base;
-  const bool lstm = o.mode == Recurrence::Lstm;
-  const int64_t directions = o.bidirectional ? 2 : 1;
-  std::vector<Tensor> last_h, last_c;
-  for (int64_t layer = 0; layer < o.num_layers; ++layer) {
-    std::vector<Tensor> sides;
-    for (int64_t d = 0; d < directions; ++d) {
-      const int64_t at = layer * directions + d;
-      Tensor state = h.select(0, at), cell = lstm ? c.select(0, at) : Tensor();
-      sides.push_back(one_layer(x, weights_[static_cast<size_t>(at)], d == 1, state, cell));
-      last_h.push_back(state);
-      if (lstm) last_c.push_back(cell);
-    }
-    x = directions == 2 ? cat(sides, -1) : sides[0];
-    if (o.dropout > 0 && this->is_training() && layer + 1 < o.num_layers)
-      x = dropout(x, o.dropout, true);
+  const bool packed = !batch_sizes.empty();
+  const auto run_by = [&](const auto& op, const auto&... states) {
+    return op(x, states..., weights_, o.bias, o.num_layers, o.dropout, this->is_training(),
+              o.bidirectional, o.batch_first && !packed,
+              packed ? OptionalIntArrayRef(batch_sizes) : OptionalIntArrayRef(std::nullopt));
+  };
+  if (o.mode == Recurrence::Lstm) {
+    auto [output, last_h, last_c] = run_by(lstm, h, c);
+    return {output, last_h, last_c};
   }
-  return {x, stack(last_h), lstm ? stack(last_c) : Tensor()};
+  auto [output, last] = run_by(o.mode == Recurrence::Gru    ? gru
+                               : o.mode == Recurrence::Tanh ? rnn_tanh
+                                                            : rnn_relu,
+                               h);
+  return {output, last, {}};
 }
 
 template <class Derived>
@@ -124,21 +128,18 @@ typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(const Tensor& in
                  input.sizes());
   check_features(input);
   const bool batched = input.dim() == 3;
-  const Tensor x = !batched ? input.unsqueeze(1) : o.batch_first ? input.transpose(0, 1) : input;
-  PELLUCID_CHECK(x.size(0) > 0, ShapeError, "{}: the sequence is empty (input {}).", this->name(),
-                 input.sizes());
-  const bool lstm = o.mode == Recurrence::Lstm;
-  h = start_state(*this, o, false, h, x.size(1), batched, x.dtype());
-  if (lstm) c = start_state(*this, o, true, c, x.size(1), batched, x.dtype());
-  Result r = stacked(x, h, c,
-                     [&](const Tensor& in, const RecurrentWeights& w, bool reverse, Tensor& state,
-                         Tensor& cell) { return run_layer(o.mode, in, w, reverse, state, cell); });
+  const int64_t at = o.batch_first ? 0 : 1;  // where the batch is
+  const Tensor x = batched ? input : input.unsqueeze(at);
+  PELLUCID_CHECK(x.size(1 - at) > 0, ShapeError, "{}: the sequence is empty (input {}).",
+                 this->name(), input.sizes());
+  const bool has_cells = o.mode == Recurrence::Lstm;
+  h = start_state(*this, o, false, h, x.size(at), batched, x.dtype());
+  if (has_cells) c = start_state(*this, o, true, c, x.size(at), batched, x.dtype());
+  Result r = stacked(x, h, c, {});
   if (!batched) {
-    r.output = r.output.squeeze(1);
+    r.output = r.output.squeeze(at);
     r.h = r.h.squeeze(1);
-    if (lstm) r.c = r.c.squeeze(1);
-  } else if (o.batch_first) {
-    r.output = r.output.transpose(0, 1);
+    if (has_cells) r.c = r.c.squeeze(1);
   }
   return r;
 }
@@ -154,22 +155,18 @@ typename RNNImplBase<Derived>::Result RNNImplBase<Derived>::run(
   const Tensor sizes = input.batch_sizes().contiguous();
   const IntArrayRef batch_sizes(sizes.const_data_ptr<int64_t>(),
                                 static_cast<size_t>(sizes.numel()));
-  const bool lstm = o.mode == Recurrence::Lstm;
+  const bool has_cells = o.mode == Recurrence::Lstm;
   // States are given and returned in the order of the batch, and run in the packed order.
   const auto start = [&](const Tensor& given, bool cell) {
     const Tensor s = start_state(*this, o, cell, given, batch_sizes[0], true, input.data().dtype());
     return input.sorted_indices().defined() ? s.index_select(1, input.sorted_indices()) : s;
   };
   h = start(h, false);
-  if (lstm) c = start(c, true);
-  Result r = stacked(
-      input.data(), h, c,
-      [&](const Tensor& in, const RecurrentWeights& w, bool reverse, Tensor& state, Tensor& cell) {
-        return run_packed_layer(o.mode, in, batch_sizes, w, reverse, state, cell);
-      });
+  if (has_cells) c = start(c, true);
+  Result r = stacked(input.data(), h, c, batch_sizes);
   if (const Tensor& back = input.unsorted_indices(); back.defined()) {
     r.h = r.h.index_select(1, back);
-    if (lstm) r.c = r.c.index_select(1, back);
+    if (has_cells) r.c = r.c.index_select(1, back);
   }
   return r;
 }

@@ -1,10 +1,12 @@
-// RNNCell, LSTMCell and GRUCell: one step of the recurrences.
+// RNNCell, LSTMCell and GRUCell: one step of the recurrences, each an op
+// (src/ops/recurrent.cpp).
 #include <cmath>
+#include <tuple>
 
 #include "nn/parameter.h"
-#include "nn/recurrent.h"
 #include "nn/repr.h"
 #include "pellucid/nn/init.h"
+#include "pellucid/nn/rnn.h"
 #include "pellucid/ops.h"
 
 namespace pellucid::nn {
@@ -17,7 +19,8 @@ RNNCellImplBase<Derived>::RNNCellImplBase(Recurrence mode, int64_t input_size, i
     : mode_(mode), input_size_(input_size), hidden_size_(hidden_size), bias_(bias) {}
 
 template <class Derived> void RNNCellImplBase<Derived>::reset() {
-  const int64_t rows = gate_count(mode_) * hidden_size_;
+  const int64_t gates = mode_ == Recurrence::Lstm ? 4 : mode_ == Recurrence::Gru ? 3 : 1;
+  const int64_t rows = gates * hidden_size_;
   weight_ih = this->register_parameter("weight_ih", new_parameter({rows, input_size_}));
   weight_hh = this->register_parameter("weight_hh", new_parameter({rows, hidden_size_}));
   bias_ih = this->register_parameter("bias_ih", bias_ ? new_parameter({rows}) : Tensor(), bias_);
@@ -53,8 +56,20 @@ void RNNCellImplBase<Derived>::step(const Tensor& input, Tensor& h, Tensor& c) c
                    "{}: the state must be {}, but is {}.", this->name(), IntArrayRef(sizes),
                    state->sizes());
   }
-  const RecurrentWeights w{weight_ih, weight_hh, bias_ih, bias_hh, {}};
-  recurrent_step(mode_, input_gates(input, w), w, h, c);
+  switch (mode_) {
+    case Recurrence::Tanh:
+      h = rnn_tanh_cell(input, h, weight_ih, weight_hh, bias_ih, bias_hh);
+      return;
+    case Recurrence::Relu:
+      h = rnn_relu_cell(input, h, weight_ih, weight_hh, bias_ih, bias_hh);
+      return;
+    case Recurrence::Gru:
+      h = gru_cell(input, h, weight_ih, weight_hh, bias_ih, bias_hh);
+      return;
+    case Recurrence::Lstm:
+      std::tie(h, c) = lstm_cell(input, {h, c}, weight_ih, weight_hh, bias_ih, bias_hh);
+      return;
+  }
 }
 
 }  // namespace detail

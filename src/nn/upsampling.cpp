@@ -53,8 +53,12 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options) {
   PELLUCID_CHECK(mode.dims == 0 || mode.dims == static_cast<int64_t>(dims), ShapeError,
                  "interpolate: mode {} resizes {} dims, but an input of sizes {} has {}.",
                  mode.name, mode.dims, input.sizes(), dims);
-  PELLUCID_CHECK(!options.antialias(), NotImplementedError,
-                 "interpolate: antialias is not there yet; leave it false.");
+  PELLUCID_CHECK(!options.antialias() || mode.dims == 2, ValueError,
+                 "interpolate: antialias is for bilinear and bicubic, not for {}.", mode.name);
+  PELLUCID_CHECK(input.dtype() != kUInt8 || mode.dims == 2 || mode.along[0] == 'n', TypeError,
+                 "interpolate: mode {} does not take uint8; nearest, nearest-exact, bilinear and "
+                 "bicubic do.",
+                 mode.name);
   const bool corners = options.align_corners().value_or(false);
   PELLUCID_CHECK(!options.align_corners() || mode.dims != 0, ValueError,
                  "interpolate: align_corners has a meaning for linear, bilinear, bicubic and "
@@ -65,8 +69,11 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options) {
   PELLUCID_CHECK(size.has_value() != factor.has_value(), ValueError,
                  "interpolate: give either size or scale_factor.");
   const bool recompute = options.recompute_scale_factor().value_or(false);
+  const std::string along = std::string(mode.along) + (options.antialias() ? "-antialias" : "");
   Tensor x = input;
-  for (size_t d = 0; d < dims; ++d) {
+  for (size_t k = 0; k < dims; ++k) {
+    // Bytes are rounded after every dim: the last comes first, as in PyTorch.
+    const size_t d = input.dtype() == kUInt8 ? dims - 1 - k : k;
     const auto dim = static_cast<int64_t>(d) + 2;
     const int64_t to =
         size
@@ -74,7 +81,7 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options) {
             : static_cast<int64_t>(std::floor(static_cast<double>(input.size(dim)) * (*factor)[d]));
     std::optional<double> scale;
     if (factor && !recompute && mode.along != std::string_view("area")) scale = (*factor)[d];
-    x = resample(x, dim, to, mode.along, corners, scale);
+    x = resample(x, dim, to, along, corners, scale);
   }
   return x;
 }

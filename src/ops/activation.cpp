@@ -137,11 +137,11 @@ void floating_samples(Samples& s) {
 }  // namespace
 
 extern const OpDef sigmoid_backward_op, silu_backward_op, mish_backward_op, gelu_backward_op,
-    softplus_backward_op, logsigmoid_backward_op, elu_backward_op, softsign_backward_op,
-    tanhshrink_backward_op;
+    softplus_backward_op, logsigmoid_backward_op, elu_backward_op;
 
-extern constinit const OpDef sigmoid_op = activation(unary<Sigmoid, sigmoid_backward_op>(
-    "sigmoid[_](Tensor self) -> Tensor", "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13}));
+extern constinit const OpDef sigmoid_op = activation(
+    unary<Sigmoid, sigmoid_backward_op>("sigmoid|special_expit[_](Tensor self) -> Tensor",
+                                        "1 / (1 + exp(-self))", unary_samples, {"Sigmoid", 13}));
 extern constinit const OpDef sigmoid_backward_op =
     unary_backward<Sigmoid>("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor",
                             "grad_output * output * (1 - output)", backward_samples);
@@ -213,9 +213,7 @@ extern constinit const OpDef softplus_backward_op = unary_backward<Softplus>(
 
 extern constinit const OpDef log_sigmoid_op =
     activation(unary<LogSigmoid, logsigmoid_backward_op, Accept::Floating>(
-        "log_sigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples));
-extern constinit const OpDef logsigmoid_op =
-    alias<log_sigmoid_op>("logsigmoid(Tensor self) -> Tensor", "log_sigmoid", unary_samples);
+        "log_sigmoid|logsigmoid(Tensor self) -> Tensor", "log(sigmoid(self))", floating_samples));
 extern constinit const OpDef logsigmoid_backward_op =
     unary_backward<LogSigmoid>("logsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor",
                                "grad_output * sigmoid(-self)", backward_samples);
@@ -257,6 +255,7 @@ extern constinit const OpDef selu_op = {
     .compose = [](const Call& c) -> Tensors { return {elu(c.in(0), kSeluAlpha, kSeluScale)}; },
     .onnx = {"Selu", 6},
     .samples = floating_samples,
+    .activation = true,
 };
 extern constinit const OpDef celu_op = {
     .schema = "celu[_](Tensor self, Scalar alpha=1.0) -> Tensor",
@@ -273,17 +272,12 @@ extern constinit const OpDef celu_op = {
           s.add({sample_randn({3, 4}, 0.1), 0.7});
           s.error({sample_randn({2}), 0.0}, "alpha must not be 0");
         },
+    .activation = true,
 };
 
-extern constinit const OpDef softsign_op = activation(unary<Softsign, softsign_backward_op>(
+extern constinit const OpDef softsign_op = activation(unary<Softsign>(
     "softsign(Tensor self) -> Tensor", "self / (1 + abs(self))", unary_samples, {"Softsign", 1}));
-extern constinit const OpDef softsign_backward_op =
-    unary_backward<Softsign>("softsign_backward(Tensor grad_output, Tensor self) -> Tensor",
-                             "grad_output / (1 + abs(self))^2", backward_samples);
-extern constinit const OpDef tanhshrink_op = activation(unary<Tanhshrink, tanhshrink_backward_op>(
-    "tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples));
-extern constinit const OpDef tanhshrink_backward_op =
-    unary_backward<Tanhshrink>("tanhshrink_backward(Tensor grad_output, Tensor self) -> Tensor",
-                               "grad_output * tanh(self)^2", backward_samples);
+extern constinit const OpDef tanhshrink_op = activation(
+    unary<Tanhshrink>("tanhshrink(Tensor self) -> Tensor", "self - tanh(self)", unary_samples));
 
 }  // namespace pellucid

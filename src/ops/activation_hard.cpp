@@ -163,6 +163,7 @@ extern constinit const OpDef relu6_op = {
     .kind = OpKind::Pointwise,
     .compose = [](const Call& c) -> Tensors { return {hardtanh(c.in(0), 0, 6)}; },
     .samples = kink_samples,
+    .activation = true,
 };
 extern constinit const OpDef threshold_op = activation(unary_same<Threshold, Accept::NoBool>(
     "threshold[_](Tensor self, Scalar threshold, Scalar value) -> Tensor",

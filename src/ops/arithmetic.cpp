@@ -132,7 +132,7 @@ extern constinit const OpDef add_op = {
 };
 
 extern constinit const OpDef sub_op = {
-    .schema = "sub[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+    .schema = "sub|subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
     .doc = "self - alpha * other",
     .kind = OpKind::Pointwise,
     .infer = infer_sub,
@@ -153,26 +153,16 @@ extern constinit const OpDef rsub_op = {
 };
 
 extern constinit const OpDef mul_op =
-    binary<Mul>("mul[_](Tensor self, Tensor|Scalar other) -> Tensor", "self * other",
+    binary<Mul>("mul|multiply[_](Tensor self, Tensor|Scalar other) -> Tensor", "self * other",
                 Saved::Crossed, mul_vjp, binary_scalar_samples, {"Mul", 14});
 
 extern constinit const OpDef div_op = binary<Div, kernels::FloatTypes, Result::Float>(
-    "div[_](Tensor self, Tensor|Scalar other) -> Tensor",
+    "div|divide|true_divide[_](Tensor self, Tensor|Scalar other) -> Tensor",
     "self / other; integers are divided as floating numbers",
     Saved::crossed_input(0) | Saved::input(1), div_vjp, binary_scalar_samples, {"Div", 14});
 
 extern constinit const OpDef neg_op = unary_same<Neg, Accept::NoBool>(
-    "neg[_](Tensor self) -> Tensor", "-self", Saved::None,
+    "neg|negative[_](Tensor self) -> Tensor", "-self", Saved::None,
     [](const Vjp& v) -> Tensors { return {neg(v.grad)}; }, unary_samples, {"Neg", 13});
-
-extern constinit const OpDef subtract_op =
-    alias<sub_op>("subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
-                  "sub", binary_scalar_samples);
-extern constinit const OpDef multiply_op = alias<mul_op>(
-    "multiply[_](Tensor self, Tensor|Scalar other) -> Tensor", "mul", binary_scalar_samples);
-extern constinit const OpDef divide_op = alias<div_op>(
-    "divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
-extern constinit const OpDef true_divide_op = alias<div_op>(
-    "true_divide[_](Tensor self, Tensor|Scalar other) -> Tensor", "div", binary_scalar_samples);
 
 }  // namespace pellucid

@@ -139,7 +139,8 @@ void div_mode_samples(Samples& s) {
 
 extern constinit const OpDef div_mode_op = {
     .schema =
-        "div[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
+        "div|divide[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> "
+        "Tensor",
     .doc = "self / other, rounded towards 0 ('trunc'), down ('floor') or not at all (None)",
     .kind = OpKind::Pointwise,
     .infer = infer_div_mode,
@@ -150,10 +151,6 @@ extern constinit const OpDef div_mode_op = {
     .samples = div_mode_samples,
     .any_layout = true,
 };
-extern constinit const OpDef divide_mode_op = alias<div_mode_op>(
-    "divide[_].Tensor_mode(Tensor self, Tensor|Scalar other, *, str? rounding_mode) -> Tensor",
-    "div with a rounding mode", div_mode_samples);
-
 extern constinit const OpDef floor_divide_op = {
     .schema = "floor_divide[_](Tensor self, Tensor|Scalar other) -> Tensor",
     .doc = "self / other rounded down, as Python's //",

@@ -288,7 +288,7 @@ extern constinit const OpDef fmin_op =
                  Saved::Inputs, f_extremum_vjp<false>, extremum_samples);
 
 extern constinit const OpDef atan2_op = binary<Atan2, kernels::FloatTypes, Result::Float>(
-    "atan2[_](Tensor self, Tensor other) -> Tensor",
+    "atan2|arctan2[_](Tensor self, Tensor other) -> Tensor",
     "the angle of the point (other, self), in (-pi, pi]", Saved::Inputs, atan2_vjp, binary_samples);
 extern constinit const OpDef hypot_op =
     binary<Hypot, kernels::FloatTypes, Result::Float, Accept::Floating>(
@@ -303,7 +303,7 @@ extern constinit const OpDef logaddexp_op =
         "log(exp(self) + exp(other)) without overflow", Saved::Inputs, logaddexp_vjp,
         binary_samples);
 extern constinit const OpDef xlogy_op = binary<Xlogy, kernels::FloatTypes, Result::Float>(
-    "xlogy[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
+    "xlogy|special_xlogy[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
     "self * log(other); 0 where self is 0", Saved::Inputs, xlogy_vjp, binary_samples_in<0.2, 2.0>);
 
 }  // namespace pellucid

@@ -1,4 +1,5 @@
-// Bitwise operations and shifts, on integers; and, or, xor and not on bool too.
+// Operations on integers: bitwise ones and shifts, greatest common divisors and least common
+// multiples; and, or, xor and not on bool too.
 #include "ops/formula.h"
 #include "ops/formulas_samples.h"
 
@@ -41,6 +42,37 @@ struct ShiftRight {
   }
 };
 
+/// Euclid's algorithm on the magnitudes.
+template <class T> std::make_unsigned_t<T> common_divisor(T x, T y) {
+  using U = std::make_unsigned_t<T>;
+  U a = x < 0 ? U(0) - U(x) : U(x), b = y < 0 ? U(0) - U(y) : U(y);
+  while (b != 0) {
+    const U rest = U(a % b);
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+struct Gcd {
+  static constexpr double kFlops = 20;
+  template <class V> V value(V a, V b) const {
+    using T = typename V::Scalar;
+    return V(T(common_divisor(a.v, b.v)));
+  }
+};
+struct Lcm {
+  static constexpr double kFlops = 25;
+  template <class V> V value(V a, V b) const {
+    using T = typename V::Scalar;
+    using U = std::make_unsigned_t<T>;
+    const U divisor = common_divisor(a.v, b.v);
+    if (divisor == 0) return V(T(0));
+    const T product = T((a.v < 0 ? U(0) - U(a.v) : U(a.v)) / divisor * U(b.v));
+    return V(product < 0 ? T(U(0) - U(product)) : product);
+  }
+};
+
 void run_bitwise_not(Call& c) {
   if (c.in(0).dtype() == kBool)
     run_formula<BoolNot, 1, kernels::IntegerTypes, Result::Same>(c);
@@ -68,6 +100,17 @@ void shift_samples(Samples& s) {
   s.large([] {
     return std::vector<Value>{randint(0, 1000, {4096, 1024}, kInt32),
                               randint(0, 8, {4096, 1024}, kInt32)};
+  });
+}
+
+void divisor_samples(Samples& s) {
+  s.add({sample_ints({3, 4}, -100, 100), sample_ints({4}, -100, 100)});
+  s.add({sample_ints({4, 3}, -20, 20).t(), sample_ints({4, 1}, 0, 3).permute({1, 0})});
+  s.error({sample_randn({2}), sample_randn({2})}, "takes integer tensors");
+  s.error({sample_randn({2}).gt(0), sample_randn({2}).gt(0)}, "takes integer tensors");
+  s.large([] {
+    return std::vector<Value>{randint(0, 1000, {1024, 1024}, kInt32),
+                              randint(0, 1000, {1024, 1024}, kInt32)};
   });
 }
 
@@ -116,5 +159,12 @@ extern constinit const OpDef bitwise_left_shift_op = bitwise<ShiftLeft, Accept::
 extern constinit const OpDef bitwise_right_shift_op = bitwise<ShiftRight, Accept::IntegralNoBool>(
     "bitwise_right_shift[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
     "self >> other, keeping the sign", shift_samples);
+
+extern constinit const OpDef gcd_op = bitwise<Gcd, Accept::IntegralNoBool>(
+    "gcd[_](Tensor self, Tensor other) -> Tensor", "the greatest common divisor of integers",
+    divisor_samples);
+extern constinit const OpDef lcm_op =
+    bitwise<Lcm, Accept::IntegralNoBool>("lcm[_](Tensor self, Tensor other) -> Tensor",
+                                         "the least common multiple of integers", divisor_samples);
 
 }  // namespace pellucid

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "kernels/convert.h"
 #include "pellucid/ops.h"
 
@@ -313,5 +313,22 @@ void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formul
 }
 
 Tensor contiguous_values(const Tensor& t) { return t.impl().is_contiguous() ? t : t.contiguous(); }
+
+void derived_backward_samples(const OpDef& backward, bool from_output, Samples& s) {
+  const auto of_forward = [from_output](const Sample& forward) {
+    const Tensor read = from_output ? invoke(*forward.op, forward.args, forward.kwargs)[0].tensor()
+                                    : forward.args[0].tensor();
+    std::vector<Value> args{sample_randn(read.sizes()).to(read.dtype()), read};
+    for (size_t i = 1; i < forward.args.size(); ++i) args.push_back(forward.args[i]);
+    return args;
+  };
+  for (const OpDef* op : all_ops()) {
+    if (op->backward != &backward) continue;
+    const Samples forward = samples_of(*op);
+    for (const Sample& sample : forward.valid)
+      s.add(of_forward(sample), sample.kwargs).gradients = sample.gradients;
+    if (forward.make_large) s.large([=] { return of_forward(forward.make_large()); });
+  }
+}
 
 }  // namespace pellucid

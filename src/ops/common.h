@@ -1,4 +1,4 @@
-// What records of several families share: shapes, dtypes, dims, and checks with messages in one
+// What ops of several families share: shapes, dtypes, dims, and checks with messages in one
 // wording.
 #pragma once
 
@@ -70,6 +70,10 @@ void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out);
 void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formula, DType computed,
               DType out_computed, std::span<const size_t> inputs, double work,
               bool first_is_bool = false, std::optional<DType> promoted = std::nullopt);
+
+/// The samples of an op that backward_of (formula.h) made: those of the op it belongs to, with a
+/// gradient before them.
+void derived_backward_samples(const OpDef& backward, bool from_output, Samples& s);
 
 /// A row-major copy if t is not row-major already.
 Tensor contiguous_values(const Tensor& t);

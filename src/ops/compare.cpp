@@ -183,20 +183,21 @@ constexpr OpDef logical(std::string_view schema, std::string_view doc, void (*sa
 extern constinit const OpDef eq_op =
     predicate<Eq, 2>("eq[_](Tensor self, Tensor|Scalar other) -> Tensor", "self == other",
                      compare_samples, {"Equal", 13});
-extern constinit const OpDef ne_op = predicate<Ne, 2>(
-    "ne[_](Tensor self, Tensor|Scalar other) -> Tensor", "self != other", compare_samples);
+extern constinit const OpDef ne_op =
+    predicate<Ne, 2>("ne|not_equal[_](Tensor self, Tensor|Scalar other) -> Tensor", "self != other",
+                     compare_samples);
 extern constinit const OpDef lt_op =
-    predicate<Lt, 2>("lt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self < other",
+    predicate<Lt, 2>("lt|less[_](Tensor self, Tensor|Scalar other) -> Tensor", "self < other",
                      compare_samples, {"Less", 13});
 extern constinit const OpDef le_op =
-    predicate<Le, 2>("le[_](Tensor self, Tensor|Scalar other) -> Tensor", "self <= other",
-                     compare_samples, {"LessOrEqual", 16});
+    predicate<Le, 2>("le|less_equal[_](Tensor self, Tensor|Scalar other) -> Tensor",
+                     "self <= other", compare_samples, {"LessOrEqual", 16});
 extern constinit const OpDef gt_op =
-    predicate<Gt, 2>("gt[_](Tensor self, Tensor|Scalar other) -> Tensor", "self > other",
+    predicate<Gt, 2>("gt|greater[_](Tensor self, Tensor|Scalar other) -> Tensor", "self > other",
                      compare_samples, {"Greater", 13});
 extern constinit const OpDef ge_op =
-    predicate<Ge, 2>("ge[_](Tensor self, Tensor|Scalar other) -> Tensor", "self >= other",
-                     compare_samples, {"GreaterOrEqual", 16});
+    predicate<Ge, 2>("ge|greater_equal[_](Tensor self, Tensor|Scalar other) -> Tensor",
+                     "self >= other", compare_samples, {"GreaterOrEqual", 16});
 
 extern constinit const OpDef logical_and_op =
     logical<And>("logical_and[_](Tensor self, Tensor other) -> Tensor",

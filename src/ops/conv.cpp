@@ -1,4 +1,4 @@
-// Convolution: one primitive for 1-D, 2-D and 3-D, transposed or not, and the records of its
+// Convolution: one primitive for 1-D, 2-D and 3-D, transposed or not, and the ops of its
 // gradients, which are convolutions again. Kernels work channels-last: results are laid out so,
 // hidden from the program unless it chose channels-last itself. An input in another order is
 // reordered by _channels_last, which profiles show. The functions that programs call (conv2d…) are

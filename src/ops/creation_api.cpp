@@ -54,6 +54,7 @@ void TensorDataContainer::write(const Tensor& to, int64_t& at) const {
 }
 
 Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
+  options.device().require_available("tensor");
   if (!options.has_dtype()) {
     const bool is_integer = dtype_ == kInt32 || dtype_ == kInt64,
                is_float = dtype_ == kFloat32 || dtype_ == kFloat64;
@@ -73,6 +74,7 @@ Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
 
 Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
                  std::function<void(void*)> deleter, const TensorOptions& options) {
+  options.device().require_available("from_blob");
   PELLUCID_CHECK(sizes.size() == strides.size(), ShapeError,
                  "from_blob: {} sizes but {} strides were given.", sizes.size(), strides.size());
   auto impl = detail::new_impl(options.dtype_opt().value_or(get_default_dtype()), sizes);

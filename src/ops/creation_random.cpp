@@ -1,5 +1,5 @@
-// Tensors of random values. Each call reserves its range of Philox counters at the door, so the
-// numbers depend on the seed and the order of calls alone, never on threads.
+// Tensors of random values. Each call reserves its range of Philox counters in the dispatcher, so
+// the numbers depend on the seed and the order of calls alone, never on threads.
 #include "kernels/random.h"
 #include "ops/index.h"
 #include "pellucid/ops.h"

@@ -1,4 +1,4 @@
-// The record that makes a batch out of a data set in memory.
+// The op that makes a batch out of a data set in memory.
 #include "kernels/gather_normalize.h"
 #include "kernels/index.h"
 #include "ops/common.h"

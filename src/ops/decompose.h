@@ -1,4 +1,4 @@
-// What the records of matrix decompositions share: checks, and a run over the matrices of a batch.
+// What the ops of matrix decompositions share: checks, and a run over the matrices of a batch.
 #pragma once
 
 #include "base/parallel.h"

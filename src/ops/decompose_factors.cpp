@@ -175,24 +175,24 @@ void run_svd(Call& c) {
 
 // gA = U [ skew(U^T gU) / E S + S skew(V^T gV) / E + diag(gS) ] V^T, E_ij = s_j^2 - s_i^2, and what
 // gU and gV have outside the spaces of U and V.
-Tensors svd_vjp(const Vjp& v) {
-  const Tensor& s = v.out(1);
+Tensors svd_gradient(const Vjp& v, size_t at_u, size_t at_s, size_t at_vt) {
+  const Tensor& s = v.out(at_s);
   const int64_t k = s.size(-1), m = v.in_sizes(0)[v.in_sizes(0).size() - 2],
                 n = v.in_sizes(0).back();
-  const Tensor u = v.out(0).narrow(-1, 0, k), vt = v.out(2).narrow(-2, 0, k);
-  const Tensor& gs = v.grads[1];
+  const Tensor u = v.out(at_u).narrow(-1, 0, k), vt = v.out(at_vt).narrow(-2, 0, k);
+  const Tensor& gs = v.grads[at_s];
   const auto skew = [](const Tensor& x) { return x - transposed(x); };
   const Tensor row = s.unsqueeze(-2), column = s.unsqueeze(-1);
   Tensor inner, outer;
   const auto sum = [](const Tensor& a, const Tensor& b) { return a.defined() ? a + b : b; };
   const auto differences = [&] { return with_unit_diagonal((row - column) * (row + column)); };
-  if (v.grads[0].defined()) {
-    const Tensor gu = v.grads[0].narrow(-1, 0, k), inside = transposed(u).matmul(gu);
+  if (v.grads[at_u].defined()) {
+    const Tensor gu = v.grads[at_u].narrow(-1, 0, k), inside = transposed(u).matmul(gu);
     inner = sum(inner, skew(inside) / differences() * row);
     if (m > k) outer = sum(outer, ((gu - u.matmul(inside)) / row).matmul(vt));
   }
-  if (v.grads[2].defined()) {
-    const Tensor gvt = v.grads[2].narrow(-2, 0, k), inside = vt.matmul(transposed(gvt));
+  if (v.grads[at_vt].defined()) {
+    const Tensor gvt = v.grads[at_vt].narrow(-2, 0, k), inside = vt.matmul(transposed(gvt));
     inner = sum(inner, column * (skew(inside) / differences()));
     if (n > k) outer = sum(outer, u.matmul((gvt - transposed(inside).matmul(vt)) / column));
   }
@@ -200,7 +200,50 @@ Tensors svd_vjp(const Vjp& v) {
   return {sum(outer, u.matmul(inner).matmul(vt))};
 }
 
+Tensors svd_vjp(const Vjp& v) { return svd_gradient(v, 0, 1, 2); }
+
+// Singular values alone; the vectors, which the gradient needs, are hidden outputs.
+
+void infer_svdvals(Call& c) {
+  check_defined(c, 0, "A");
+  const Tensor& a = c.in(0);
+  check_matrices(c, a, "A", false);
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n);
+  c.make_output(with_last(batch_sizes(a), {k}), a.dtype());
+  if (!c.wants(1)) return c.skip_output(), c.skip_output();
+  c.make_output(with_last(batch_sizes(a), {m, k}), a.dtype());
+  c.make_output(with_last(batch_sizes(a), {k, n}), a.dtype());
+}
+
+void run_svdvals(Call& c) {
+  const Tensor a = contiguous_values(c.in(0));
+  const int64_t m = a.size(-2), n = a.size(-1), k = std::min(m, n), count = matrix_count(a);
+  const Tensor &s = c.out(0), &u = c.out(1), &vt = c.out(2);
+  if (k == 0) return;
+  by_type(a, [&]<class T>(T) {
+    for_each_matrix(count, 4 * cubic(m, n), [&](int64_t i) {
+      PELLUCID_CHECK(
+          kernels::svd(m, n, false, a.raw<T>() + i * m * n,
+                       u.defined() ? u.raw<T>() + i * m * k : nullptr, s.raw<T>() + i * k,
+                       u.defined() ? vt.raw<T>() + i * k * n : nullptr),
+          LinAlgError, "{}: matrix {} of {} has entries that are not finite (A {}).", c.name(), i,
+          count, a.sizes());
+    });
+  });
+}
+
 // Symmetric eigenvalues
+
+void infer_eigvalsh(Call& c) {
+  check_defined(c, 0, "self");
+  const Tensor& a = c.in(0);
+  check_matrices(c, a, "self", true);
+  PELLUCID_CHECK(c.text(0) == "L" || c.text(0) == "U", ValueError,
+                 "linalg_eigvalsh: UPLO must be 'L' or 'U', found '{}'.", c.text(0));
+  c.make_output(with_last(batch_sizes(a), {a.size(-1)}), a.dtype());
+  if (!c.wants(1)) return c.skip_output();
+  c.make_output(a.sizes(), a.dtype());
+}
 
 void infer_eigh(Call& c) {
   check_defined(c, 0, "self");
@@ -219,7 +262,7 @@ void run_eigh(Call& c) {
   by_type(a, [&]<class T>(T) {
     for_each_matrix(count, 9 * cubic(n, n), [&](int64_t i) {
       PELLUCID_CHECK(kernels::eigh(n, lower, a.raw<T>() + i * n * n, c.out(0).raw<T>() + i * n,
-                                   c.out(1).raw<T>() + i * n * n),
+                                   c.out(1).defined() ? c.out(1).raw<T>() + i * n * n : nullptr),
                      LinAlgError,
                      "{}: the iteration for matrix {} of {} did not converge; has it entries that "
                      "are not finite? (self {})",
@@ -327,6 +370,50 @@ extern constinit const OpDef linalg_svd_op = {
           s.error({sample_randn({2})}, "at least 2 dimensions");
           s.error({full({2, 2}, NAN, kFloat64)}, "not finite");
           s.large([] { return Values{randn({128, 128}), false}; });
+        },
+};
+
+extern constinit const OpDef linalg_svdvals_op = {
+    .schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> (Tensor S, Tensor _U, Tensor _Vh)",
+    .doc = "The singular values of matrices, descending. No vectors unless a gradient needs them.",
+    .infer = infer_svdvals,
+    .cost = [](const Call& c) { return cubic_cost(c, c.wants(1) ? 20 : 4); },
+    .kernel = run_svdvals,
+    .saved = Saved{0, Saved::kAll, 0},
+    .vjp = [](const Vjp& v) -> Tensors { return svd_gradient(v, 1, 0, 2); },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_regular({3, 3})});
+          s.add({sample_randn({4, 2})});
+          s.add({sample_randn({2, 2, 4})});
+          s.add_no_grad({sample_randn({0, 2})});
+          s.error({sample_randn({2})}, "at least 2 dimensions");
+          s.error({full({2, 2}, NAN, kFloat64)}, "not finite");
+          s.large([] { return Values{randn({128, 128})}; });
+        },
+};
+
+extern constinit const OpDef linalg_eigvalsh_op = {
+    .schema = "linalg_eigvalsh(Tensor self, str UPLO='L') -> (Tensor L, Tensor _V)",
+    .doc =
+        "The eigenvalues of symmetric matrices, ascending; one triangle is read. No vectors unless "
+        "a gradient needs them.",
+    .infer = infer_eigvalsh,
+    .cost = [](const Call& c) { return cubic_cost(c, c.wants(1) ? 9 : 4.0 / 3); },
+    .kernel = run_eigh,
+    .saved = Saved{0, Saved::kAll, 0},
+    .vjp = eigh_vjp,
+    .samples =
+        [](Samples& s) {
+          s.add_no_grad({sample_symmetric({3, 3})});
+          s.add_no_grad({sample_symmetric({2, 4, 4}), "U"});
+          s.add_no_grad({sample_randn({0, 0})});
+          s.error({sample_randn({2, 3})}, "must be square");
+          s.error({sample_symmetric({2, 2}), "X"}, "UPLO must be");
+          s.large([] {
+            const Tensor a = randn({128, 128});
+            return Values{a + a.t()};
+          });
         },
 };
 

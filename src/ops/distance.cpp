@@ -1,13 +1,17 @@
 // Compositions on vectors and values: distances between rows, cross products, counts in bins.
 #include <cmath>
+#include <limits>
 
 #include "ops/common.h"
+#include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
 namespace {
 
 using Values = std::vector<Value>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // sqrt with the gradient 0 at 0, as PyTorch's distances have it.
 Tensor safe_sqrt(const Tensor& t) {
@@ -20,6 +24,22 @@ Tensor distances_by_product(const Tensor& x, const Tensor& y) {
   const Tensor squares = x.square().sum(-1, true).add(y.square().sum(-1, true).mT());
   return safe_sqrt(squares.sub(matmul(x, y.mT()).mul(2)).clamp_min(0));
 }
+
+// The greatest absolute difference of each row. Its gradient is, as PyTorch's, the sign of every
+// difference that is as great, where linalg_vector_norm shares one among them.
+struct GreatestDifference : autograd::Function<GreatestDifference> {
+  static Tensor forward(autograd::AutogradContext* ctx, const Tensor& difference) {
+    const Tensor greatest = linalg_vector_norm(difference, kInfinity, {-1});
+    ctx->save_for_backward({difference, greatest});
+    return greatest;
+  }
+  static Tensors backward(autograd::AutogradContext* ctx, Tensors grads) {
+    const Tensors saved = ctx->get_saved_variables();
+    const Tensor difference = saved[0].detach(), greatest = saved[1].detach().unsqueeze(-1);
+    return {grads[0].unsqueeze(-1).mul(
+        difference.sign().mul(difference.abs().eq(greatest).to(difference.dtype())))};
+  }
+};
 
 Tensor compose_cdist(const Call& c) {
   check_defined(c, 0, "x1");
@@ -42,7 +62,9 @@ Tensor compose_cdist(const Call& c) {
   const bool many = x.size(-2) > 25 || y.size(-2) > 25;
   if (p == 2 && x.size(-1) > 0 && (mode == 1 || (mode == 0 && many)))
     return distances_by_product(x, y);
-  return linalg_vector_norm(x.unsqueeze(-2).sub(y.unsqueeze(-3)), p, {-1});
+  const Tensor difference = x.unsqueeze(-2).sub(y.unsqueeze(-3));
+  if (p == kInfinity && x.size(-1) > 0) return GreatestDifference::apply(difference);
+  return linalg_vector_norm(difference, p, {-1});
 }
 
 Tensor cross_along(const Call& c, int64_t dim) {
@@ -68,6 +90,7 @@ Tensor compose_cross(const Call& c) {
 
 Tensor compose_histc(const Call& c) {
   check_defined(c, 0, "self");
+  check_floating(c, c.in(0), "self");
   const Tensor& x = c.in(0);
   const int64_t bins = c.integer(0);
   double low = c.number(1), high = c.number(2);
@@ -104,6 +127,7 @@ extern constinit const OpDef cdist_op = {
           s.add({sample_randn({2, 3, 2}), sample_randn({4, 2}), 1.0});
           s.add({sample_randn({3, 2}), sample_randn({2, 2}), 2.0, 1});
           s.add({sample_randn({3, 2}), sample_randn({2, 2}), 3.0});
+          s.add({sample_randn({3, 2}), sample_randn({2, 2}), kInfinity});
           s.add({sample_randn({3, 0}), sample_randn({2, 0})});
           s.error({sample_randn({3, 2}), sample_randn({2, 3})}, "x1.size(-1) is 2");
           s.error({sample_randn({3}), sample_randn({2, 3})}, "at least 2 dimensions");
@@ -132,9 +156,25 @@ extern constinit const OpDef linalg_cross_op = {
     .compose = [](const Call& c) -> Tensors {
       check_defined(c, 0, "self");
       check_defined(c, 1, "other");
+      check_same_dtype(c, c.in(0), c.in(1));
+      PELLUCID_CHECK(c.in(0).dtype() != kBool, TypeError,
+                     "linalg_cross: takes numbers, found bool tensors.");
+      PELLUCID_CHECK(c.in(0).dim() == c.in(1).dim(), ShapeError,
+                     "linalg_cross: both must have the same number of dimensions, found sizes {} "
+                     "and {}.",
+                     c.in(0).sizes(), c.in(1).sizes());
+      const int64_t d = wrap_dim("linalg_cross", c.integer(0), c.in(0).dim());
+      PELLUCID_CHECK(c.in(0).dim() == 0 || c.in(0).size(d) == c.in(1).size(d), ShapeError,
+                     "linalg_cross: dim {} must have 3 entries in both, found sizes {} and {}.", d,
+                     c.in(0).sizes(), c.in(1).sizes());
       return {cross_along(c, c.integer(0))};
     },
-    .samples = cross_samples,
+    .samples =
+        [](Samples& s) {
+          cross_samples(s);
+          s.error({sample_randn({2, 3}), sample_randn({3})}, "the same number of dimensions");
+          s.error({sample_randn({2, 3}), sample_randn({2, 1})}, "3 entries in both");
+        },
 };
 
 extern constinit const OpDef histc_op = {

@@ -9,7 +9,7 @@
 //     static constexpr bool kUsesLibm = true;           see kernels/pointwise_loops.h
 //     explicit Formula(const AttrReader&)               parameters from the call's attributes (for
 //     a backward
-//                                                       record they are the same attributes)
+//                                                       op they are the same attributes)
 #pragma once
 
 #include "kernels/math.h"
@@ -116,7 +116,7 @@ template <class F, int N, class Types, Result R> void run_formula(Call& c) {
 
 template <class F> Cost formula_cost(const Call& c) { return elementwise_cost(c, flops_of<F>()); }
 
-/// kernel of the backward record of a unary formula: inputs (grad_output, self or result).
+/// kernel of the backward op of a unary formula: inputs (grad_output, self or result).
 template <class F> void run_grad(Call& c) {
   static constexpr size_t inputs[] = {0, 1};
   const F f = make_formula<F>(c);
@@ -125,7 +125,7 @@ template <class F> void run_grad(Call& c) {
            2 * flops_of<F>(), false, computed);
 }
 
-/// vjp of a backward record of formula f: f.grad is written with ops here, so it can be
+/// vjp of a backward op of formula f: f.grad is written with ops here, so it can be
 /// differentiated again.
 template <class F> Tensors grad_vjp_with(const Vjp& v, const F& f) {
   Tensors out(2);
@@ -157,7 +157,7 @@ inline Tensors zero_vjp(const Vjp& v) {
   return out;
 }
 
-/// The record of f'(x) * grad_output, in one pass.
+/// The op of f'(x) * grad_output, in one pass.
 template <class F>
 constexpr OpDef unary_backward(std::string_view schema, std::string_view doc,
                                void (*samples)(Samples&)) {
@@ -173,7 +173,47 @@ constexpr OpDef unary_backward(std::string_view schema, std::string_view doc,
           .any_layout = true};
 }
 
-/// A unary op on floating values (integers are converted first) with a derivative.
+/// The op f'(x) * grad_output that a factory makes beside the op itself. Registration names it: the
+/// backward of exp2(Tensor self) is exp2_backward(Tensor grad_output, Tensor self), or (…, Tensor
+/// result) if the formula reads that.
+template <class F>
+inline constinit OpDef backward_of = {
+    .doc = "grad_output times the derivative of the op",
+    .kind = OpKind::Pointwise,
+    .infer = infer_pointwise<Result::Float>,
+    .cost = formula_cost<F>,
+    .kernel = run_grad<F>,
+    .saved = Saved::Inputs,
+    .vjp = grad_vjp<F>,
+    .samples =
+        [](Samples& s) { derived_backward_samples(backward_of<F>, grad_from_output<F>(), s); },
+    .any_layout = true};
+
+/// The same op with the derivative of its formula, as an op of its own.
+template <class F> constexpr OpDef with_backward(OpDef op) {
+  op.saved = grad_from_output<F>() ? Saved::Output : Saved::Inputs;
+  op.vjp = unary_vjp<F, backward_of<F>>;
+  op.backward = &backward_of<F>;
+  return op;
+}
+
+/// A unary op on floating values (integers are converted first) with a derivative, whose own op it
+/// makes.
+template <class F, Accept A = Accept::Any>
+constexpr OpDef unary(std::string_view schema, std::string_view doc, void (*samples)(Samples&),
+                      Onnx onnx = {}) {
+  return with_backward<F>({.schema = schema,
+                           .doc = doc,
+                           .kind = OpKind::Pointwise,
+                           .infer = infer_pointwise<Result::Float, A>,
+                           .cost = formula_cost<F>,
+                           .kernel = run_formula<F, 1, kernels::FloatTypes, Result::Float>,
+                           .onnx = onnx,
+                           .samples = samples,
+                           .any_layout = true});
+}
+
+/// The same where PyTorch has an op of its own for the derivative, which is given.
 template <class F, const OpDef& Backward, Accept A = Accept::Any>
 constexpr OpDef unary(std::string_view schema, std::string_view doc, void (*samples)(Samples&),
                       Onnx onnx = {}) {
@@ -258,7 +298,7 @@ constexpr OpDef predicate(std::string_view schema, std::string_view doc, void (*
           .any_layout = true};
 }
 
-/// The record as one that networks use between their layers.
+/// The op as one that networks use between their layers.
 constexpr OpDef activation(OpDef op) {
   op.activation = true;
   return op;

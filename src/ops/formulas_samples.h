@@ -1,4 +1,4 @@
-// Samples that many pointwise records share: shapes, layouts and broadcasts at which every such op
+// Samples that many pointwise ops share: shapes, layouts and broadcasts at which every such op
 // must work.
 #pragma once
 
@@ -26,7 +26,7 @@ inline void unary_samples(Samples& s) {
   s.large([] { return std::vector<Value>{randn({4096, 1024})}; });
 }
 
-/// A backward record on (grad_output, values from [low, high)).
+/// A backward op on (grad_output, values from [low, high)).
 template <double low, double high> void backward_samples_in(Samples& s) {
   s.add({sample_randn({3, 4}), sample_uniform({3, 4}, low, high)});
   s.add({sample_randn({4, 3}), sample_uniform({3, 4}, low, high).t()});

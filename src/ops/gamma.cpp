@@ -40,15 +40,16 @@ void positive_samples(Samples& s) { unary_samples_in<0.2, 5.0>(s); }
 }  // namespace
 
 extern constinit const OpDef lgamma_op = unary_float<Lgamma>(
-    "lgamma[_](Tensor self) -> Tensor", "log |gamma(self)|", Saved::Inputs,
+    "lgamma|special_gammaln[_](Tensor self) -> Tensor", "log |gamma(self)|", Saved::Inputs,
     [](const Vjp& v) -> Tensors { return {mul(v.grad, digamma(v.in(0)))}; }, positive_samples);
 
 extern constinit const OpDef digamma_op = unary_float<Digamma>(
-    "digamma[_](Tensor self) -> Tensor", "the derivative of lgamma", Saved::Inputs,
-    [](const Vjp& v) -> Tensors { return {mul(v.grad, polygamma(1, v.in(0)))}; }, positive_samples);
+    "digamma|special_digamma|special_psi[_](Tensor self) -> Tensor", "the derivative of lgamma",
+    Saved::Inputs, [](const Vjp& v) -> Tensors { return {mul(v.grad, polygamma(1, v.in(0)))}; },
+    positive_samples);
 
 extern constinit const OpDef polygamma_op = {
-    .schema = "polygamma(int n, Tensor self) -> Tensor",
+    .schema = "polygamma|special_polygamma(int n, Tensor self) -> Tensor",
     .doc = "the n-th derivative of digamma",
     .kind = OpKind::Pointwise,
     .infer = infer_polygamma,

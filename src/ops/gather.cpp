@@ -99,7 +99,7 @@ bool is_zero(const Tensor& t) {
   return zero;
 }
 
-enum class ScatterAs { Copy, Add, Multiply };
+enum class ScatterAs { Copy, Add, Multiply, Extreme };
 
 template <ScatterAs as> void run_scatter(Call& c) {
   if (c.in(1).numel() == 0) return start_from_self(c);
@@ -115,7 +115,9 @@ template <ScatterAs as> void run_scatter(Call& c) {
   const DType type = c.out().dtype();
   g.check(c, as == ScatterAs::Add        ? kernels::scatter_add(type, g.args, to, from)
              : as == ScatterAs::Multiply ? kernels::scatter_multiply(type, g.args, to, from)
-                                         : kernels::scatter(element_size(type), g.args, to, from));
+             : as == ScatterAs::Extreme
+                 ? kernels::scatter_extreme(type, c.flag(1), g.args, to, from)
+                 : kernels::scatter(element_size(type), g.args, to, from));
 }
 
 void run_scatter_value(Call& c) {
@@ -167,6 +169,22 @@ Tensors scatter_multiply_vjp(const Vjp& v) {
   const Tensor none = zeros_at.sub(zero.to(kInt64)).gt(0);  // another factor is 0
   out[2] = source_gradient(v, (v.grad.gather(d, index) * others).masked_fill(none, 0));
   return out;
+}
+
+// The gradient of a place goes to what is equal to it, in equal shares.
+Tensors scatter_extreme_vjp(const Vjp& v) {
+  const int64_t d = v.integer(0);
+  const Tensor &self = v.in(0), &index = v.in(1), &out = v.out();
+  const Tensor self_is = self.eq(out),
+               src_is = read_source(v.in(2), index).eq(out.gather(d, index));
+  const DType type = v.grad.dtype();
+  const Tensor count = self_is.to(type).scatter_add(d, index, src_is.to(type)).clamp_min(1);
+  const Tensor share = v.grad / count;
+  Tensors gradients(3);
+  if (v.needs(0)) gradients[0] = share.masked_fill(self_is.logical_not(), 0);
+  if (v.needs(2))
+    gradients[2] = source_gradient(v, share.gather(d, index).masked_fill(src_is.logical_not(), 0));
+  return gradients;
 }
 
 Cost gather_cost(const Call& c) {
@@ -308,6 +326,32 @@ extern constinit const OpDef scatter_multiply_op = {
           s.add({sample_randn({2, 4}, 0.1), -1, sample_ints({2, 2}, 0, 4),
                  sample_randn({2, 3}, 0.1)});
           s.error({sample_randn({3}), 0, sample_ints({2}, 3, 4), sample_randn({2})},
+                  "index 3 is out of bounds");
+        },
+};
+
+extern constinit const OpDef scatter_extreme_op = {
+    .schema =
+        "_scatter_extreme(Tensor self, int dim, Tensor index, Tensor src, bool greatest) -> Tensor",
+    .doc = "self with out[index[i][j]][j] the greatest (or the least) of it and src[i][j].",
+    .kind = OpKind::Index,
+    .infer = infer_scatter,
+    .cost =
+        [](const Call& c) {
+          return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
+        },
+    .kernel = run_scatter<ScatterAs::Extreme>,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = scatter_extreme_vjp,
+    .samples =
+        [](Samples& s) {
+          for (const bool greatest : {true, false}) {
+            s.add({sample_randn({4, 2}), 0, sample_ints({6, 2}, 0, 4), sample_randn({6, 2}),
+                   greatest});
+            s.add({sample_randn({2, 4}), -1, sample_ints({2, 2}, 0, 4), sample_randn({2, 3}),
+                   greatest});
+          }
+          s.error({sample_randn({3}), 0, sample_ints({2}, 3, 4), sample_randn({2}), true},
                   "index 3 is out of bounds");
         },
 };

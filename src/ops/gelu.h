@@ -1,4 +1,4 @@
-// The two formulas of GELU, for its own records and for those in which it is a step.
+// The two formulas of GELU, for its own ops and for those in which it is a step.
 #pragma once
 
 #include <string_view>

@@ -36,7 +36,7 @@ struct Sliced {
   int64_t covered = 0;  ///< dims of the view that `indices` speak of
   bool advanced = false;
 
-  void record(int64_t dim, Tensor index) {
+  void select(int64_t dim, Tensor index) {
     indices.resize(indices.size() + static_cast<size_t>(dim - covered));
     covered = dim + dims_of(index);
     indices.push_back(std::move(index));
@@ -92,7 +92,7 @@ Sliced apply_slicing(const Tensor& self, ArrayRef<TensorIndex> entries) {
       }
       case indexing::TensorIndexType::Boolean:
         s.view = s.view.unsqueeze(dim);
-        s.record(dim++, mask_of(i.boolean()));
+        s.select(dim++, mask_of(i.boolean()));
         break;
       case indexing::TensorIndexType::Tensor: {
         const Tensor& t = i.tensor();
@@ -102,9 +102,9 @@ Sliced apply_slicing(const Tensor& self, ArrayRef<TensorIndex> entries) {
           s.view = s.view.select(dim, t.item<int64_t>());
         } else if (t.dim() == 0 && (t.dtype() == kBool || t.dtype() == kUInt8)) {
           s.view = s.view.unsqueeze(dim);
-          s.record(dim++, mask_of(t.item<bool>()));
+          s.select(dim++, mask_of(t.item<bool>()));
         } else {
-          s.record(dim, t);
+          s.select(dim, t);
           dim += dims_taken(i);
         }
         break;
@@ -162,6 +162,12 @@ const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> entries,
 }
 
 Tensor Tensor::operator[](int64_t i) const { return select(0, i); }
+
+Tensor Tensor::operator[](const Scalar& i) const {
+  PELLUCID_CHECK(i.isIntegral(), IndexError, "operator[]: the index must be an integer, found {}.",
+                 i);
+  return select(0, i.toLong());
+}
 
 Tensor Tensor::operator[](const Tensor& i) const { return index({TensorIndex(i)}); }
 

@@ -1,6 +1,6 @@
 // Matrix products: mm, bmm, mv, dot and matmul of any ranks, and the linear layer. Operands are
 // never copied to be transposed: their strides go to kernels/gemm. Products that add to a tensor
-// are in linalg_add.cpp, compositions in linalg_more.cpp.
+// are in linalg_add.cpp, compositions in linalg_composed.cpp.
 #include "ops/linalg.h"
 
 #include <algorithm>
@@ -213,7 +213,7 @@ bool folds(const Tensor& t) {
   return true;
 }
 
-bool records_gradient(const Tensor& t) {
+bool tracks_gradient(const Tensor& t) {
   return autograd::GradMode::is_enabled() && t.requires_grad();
 }
 
@@ -248,7 +248,7 @@ Tensor compose_matmul(const Call& c) {
   if (bd <= 2) {
     // One tall product. A copy is worth it where the gradient of b would else be a batch of
     // matrices to sum.
-    if (a.numel() != 0 && (folds(a) || records_gradient(b))) {
+    if (a.numel() != 0 && (folds(a) || tracks_gradient(b))) {
       const Tensor tall = a.reshape({-1, a.size(-1)});
       Dims sizes(a.sizes());
       sizes.pop_back();
@@ -259,7 +259,7 @@ Tensor compose_matmul(const Call& c) {
     return bd == 1 ? _batched_matmul(a, b.unsqueeze(-1)).squeeze(-1) : _batched_matmul(a, b);
   }
   if (ad == 1) return _batched_matmul(b.mT(), a.unsqueeze(-1)).squeeze(-1);
-  if (ad == 2 && records_gradient(a) && b.numel() != 0) return matmul(b.mT(), a.t()).mT();
+  if (ad == 2 && tracks_gradient(a) && b.numel() != 0) return matmul(b.mT(), a.t()).mT();
   return ad == 3 && bd == 3 && a.size(0) == b.size(0) ? a.bmm(b) : _batched_matmul(a, b);
 }
 
@@ -486,7 +486,7 @@ extern constinit const OpDef vdot_op = {.schema = "vdot(Tensor self, Tensor othe
                                             }};
 
 extern constinit const OpDef matmul_op = {
-    .schema = "matmul(Tensor self, Tensor other) -> Tensor",
+    .schema = "matmul|linalg_matmul(Tensor self, Tensor other) -> Tensor",
     .doc =
         "Matrix product over the last two dimensions; leading dimensions broadcast, a vector is a "
         "row on the left and a column on the right.",
@@ -545,7 +545,8 @@ extern constinit const OpDef linear_op = {
           s.add({sample_randn({2, 3}), sample_randn({3})});
           s.add({sample_randn({0, 3}), sample_randn({2, 3}), sample_randn({2})});
           // Contiguous, but the size of 1 has the stride that it had elsewhere.
-          s.add({sample_randn({1, 3, 2}).permute({1, 0, 2}), sample_randn({4, 2}), sample_randn({4})});
+          s.add({sample_randn({1, 3, 2}).permute({1, 0, 2}), sample_randn({4, 2}),
+                 sample_randn({4})});
           s.error({sample_randn({2, 3}), sample_randn({3, 4})},
                   "linear: input.size(-1) is 3 but weight.size(-1) is 4");
           s.error({sample_randn({2, 3}), sample_randn({4, 3}), sample_randn({3})},

@@ -1,4 +1,4 @@
-// What the records of matrix products share: a tensor seen as a matrix for kernels/gemm, and scaled
+// What the ops of matrix products share: a tensor seen as a matrix for kernels/gemm, and scaled
 // gradients.
 #pragma once
 
@@ -16,8 +16,8 @@ template <class T> kernels::MatrixView<T> matrix_view(const Tensor& t) {
           strides[strides.size() - 1]};
 }
 
-/// Elements from one row of t, seen as [-1, k], to the next. A size of 1 has no say: its stride may be
-/// anything, also in a contiguous tensor.
+/// Elements from one row of t, seen as [-1, k], to the next. A size of 1 has no say: its stride may
+/// be anything, also in a contiguous tensor.
 inline int64_t row_step(const Tensor& t) {
   const IntArrayRef sizes = t.sizes(), strides = t.raw_strides();
   for (size_t d = sizes.size() - 1; d-- > 0;)
@@ -38,7 +38,7 @@ void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T a
 // What these kernels take for themselves, in bytes.
 /// Of `count` products of the last two dimensions.
 int64_t matrices_scratch(const Tensor& a, const Tensor& b, int64_t count);
-/// Of a record whose inputs 0 and 1 are multiplied.
+/// Of an op whose inputs 0 and 1 are multiplied.
 int64_t product_scratch(const Call& c);
 /// Of `count` rows with a weight [out, in] or [in].
 int64_t rows_scratch(const Tensor& rows, const Tensor& weight, int64_t count);

@@ -1,4 +1,4 @@
-// What the kernels of matrix products take for themselves, for records' `scratch`: packed operands
+// What the kernels of matrix products take for themselves, for ops' `scratch`: packed operands
 // and copies of those whose strides BLAS cannot read.
 #include <algorithm>
 

@@ -73,7 +73,7 @@ template <class F> Cost loss_cost(const Call& c) {
   return {(flops_of<F>() + (c.integer(0) == reduction::kNone ? 0 : 1)) * n, moved_bytes(c)};
 }
 
-/// Attributes of a backward record are those of the loss; its inputs are grad_output, self, target.
+/// Attributes of a backward op are those of the loss; its inputs are grad_output, self, target.
 template <class F> ScaledLoss<F> scaled(const AttrReader& a, int64_t n) {
   return {make_formula<F>(a),
           a.integer(0) == reduction::kMean ? 1.0 / static_cast<double>(n) : 1.0};
@@ -125,7 +125,7 @@ template <class F, const OpDef& Backward> Tensors loss_backward_vjp(const Vjp& v
   return out;
 }
 
-/// The record of a loss; its schema starts (Tensor self, Tensor target, int reduction=1, …).
+/// The op of a loss; its schema starts (Tensor self, Tensor target, int reduction=1, …).
 template <class F, const OpDef& Backward>
 constexpr OpDef loss(std::string_view schema, std::string_view doc, void (*samples)(Samples&),
                      void (*kernel)(Call&) = run_loss<F>) {
@@ -141,7 +141,7 @@ constexpr OpDef loss(std::string_view schema, std::string_view doc, void (*sampl
           .any_layout = true};
 }
 
-/// The record of its gradient by self; the schema is (Tensor grad_output, Tensor self, Tensor
+/// The op of its gradient by self; the schema is (Tensor grad_output, Tensor self, Tensor
 /// target, int reduction, …).
 template <class F, const OpDef& Self>
 constexpr OpDef loss_backward(std::string_view schema, std::string_view doc,

@@ -511,7 +511,8 @@ void samples_of_cross_entropy(Samples& s) {
 
 extern constinit const OpDef nll_loss_op = {
     .schema =
-        "nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
+        "nll_loss|nll_loss_nd|nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int "
+        "reduction=1, int "
         "ignore_index=-100) -> Tensor",
     .doc =
         "-weight[target] * self[target] of log-probabilities; a mean divides by the sum of the "
@@ -559,17 +560,6 @@ extern constinit const OpDef nll_loss_backward_op = {
           s.error({sample_randn({3}), sample_ints({4}, 0, 3), {}, Value::ints({4, 3}), 0, -100},
                   "'grad_output' must have sizes [4], found [3]");
         }};
-extern constinit const OpDef nll_loss_nd_op = alias<nll_loss_op>(
-    "nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
-    "ignore_index=-100) -> Tensor",
-    "nll_loss", samples_of_nll);
-extern constinit const OpDef nll_loss2d_op = alias<nll_loss_op>(
-    "nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
-    "ignore_index=-100) -> Tensor",
-    "nll_loss of [N, C, H, W]", [](Samples& s) {
-      s.add({sample_randn({2, 3, 2, 2}), sample_ints({2, 2, 2}, 0, 3)});
-    });
-
 extern constinit const OpDef cross_entropy_loss_op = {
     .schema =
         "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int "
@@ -617,7 +607,7 @@ extern constinit const OpDef cross_entropy_rows_backward_op = {
     .samples = [](Samples& s) {
       const Tensor x = sample_randn({4, 3});
       // Differentiating treats logsumexp as a function of self, which finite differences of this
-      // record do not.
+      // op do not.
       s.add_no_grad({sample_randn({}), x, sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2),
                      x.logsumexp(1), 1, 1, 0.2});
       s.add_no_grad(

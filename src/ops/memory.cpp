@@ -23,10 +23,13 @@ DType dtype_of_fill(const Scalar& value, std::optional<DType> given) {
 
 void fill_with(const Tensor& t, const Scalar& value) {
   if (t.numel() == 0) return;
+  Dims sizes = t.impl().sizes;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (t.raw_strides()[d] == 0) sizes[d] = 1;  // elements that share one location
   visit(t.dtype(), [&](auto v) {
     using T = decltype(v);
     const T x = value.to<T>();
-    kernels::fill_strided(t.sizes(), t.raw_data(), t.dtype(), t.raw_strides().data(), &x);
+    kernels::fill_strided(sizes, t.raw_data(), t.dtype(), t.raw_strides().data(), &x);
   });
 }
 
@@ -140,7 +143,7 @@ extern constinit const OpDef empty_strided_op = {
     .cost = [](const Call&) { return Cost{}; },
     .kernel =
         [](Call& c) {
-          // The door allocated numel elements; a geometry with gaps needs more.
+          // The dispatcher allocated numel elements; a geometry with gaps needs more.
           detail::TensorImpl& t = c.out().impl();
           int64_t last = 0;
           for (size_t i = 0; i < t.sizes.size() && t.numel > 0; ++i) {

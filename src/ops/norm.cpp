@@ -118,7 +118,7 @@ Tensors rms_norm_vjp(const Vjp& v) {
   return {dx, dw};
 }
 
-// The backward records: inputs grad_output, input, (mean,) rstd, weight; attributes
+// The backward ops: inputs grad_output, input, (mean,) rstd, weight; attributes
 // normalized_shape, eps, output_mask.
 template <bool Centred> void infer_layer_backward(Call& c) {
   check_defined(c, 0, "grad_output");
@@ -361,7 +361,7 @@ extern constinit const OpDef layer_norm_backward_op = {
       const Tensor x = sample_randn({3, 5});
       const auto [var, mean] = x.var_mean(IntArrayRef({1}), false);
       // Differentiating treats mean and rstd as functions of the input, which finite differences of
-      // this record do not.
+      // this op do not.
       s.add_no_grad({sample_randn({3, 5}), x, mean, var.add(1e-5).rsqrt(), sample_randn({5}),
                      Value::ints({5}), 1e-5, Value::ints({1, 1, 1})});
       s.add_no_grad({sample_randn({3, 5}),

@@ -67,7 +67,7 @@ void reciprocal_deviation(const Tensor& variance, const Tensor& rstd, double eps
 void move_running(const Tensor& running, const Tensor& batch, double momentum, double factor) {
   const Tensor now = batch.to(kFloat64);
   const Tensor moved = running.to(kFloat64).mul(1 - momentum).add(now.mul(momentum * factor));
-  running.data().copy_(moved);  // the door counts the version
+  running.data().copy_(moved);  // the dispatcher counts the version
 }
 
 void infer_train(Call& c) {
@@ -302,6 +302,8 @@ extern constinit const OpDef batch_norm_op = {
                    variance = input_if(c, 4);
       // PyTorch takes a vector without elements, which has no dim of channels.
       if (c.has_in(0) && c.in(0).dim() == 1 && c.in(0).numel() == 0) return {c.in(0).clone()};
+      PELLUCID_CHECK(!c.flag(0) || !(c.number(2) <= 0), ValueError,
+                     "batch_norm: eps must be positive during training, found {}.", c.number(2));
       if (c.flag(0))
         return {batch_norm_train(c.in(0), w, b, mean, variance, c.number(1), c.number(2))};
       PELLUCID_CHECK(mean.defined() && variance.defined(), ValueError,

@@ -1,84 +1,16 @@
-// The optimisers' steps, one record each: a call moves one parameter and its state in one pass.
+// The optimisers' steps, one op each: a call moves one parameter and its state in one pass.
 // They return nothing and have no gradient. The learning rate and the count of steps are 0-dim
 // tensors, so that a captured step reads their present values. 16-bit floats and arrays with gaps
 // are worked on in a float32 or contiguous copy.
+#include "ops/optim.h"
+
 #include "kernels/optim.h"
 
-#include <array>
-
-#include "ops/common.h"
-#include "pellucid/autograd.h"
-#include "pellucid/ops.h"
-
 namespace pellucid {
+
+using namespace optim_steps;
+
 namespace {
-
-/// Inputs 0 (param) and 1 (grad), then `states` of the parameter's sizes, of which those from
-/// `required` on may be absent.
-void check_arrays(const Call& c, size_t states, size_t required) {
-  const std::vector<Arg>& args = c.op().info->args;
-  const size_t last = 2 + states;
-  for (size_t i = 0; i < last; ++i) {
-    if (i < 2 + required) check_defined(c, i, args[i].name);
-    if (!c.has_in(i)) continue;
-    check_floating(c, c.in(i), args[i].name);
-    check_same_dtype(c, c.in(0), c.in(i));
-    PELLUCID_CHECK(c.in(i).sizes() == c.in(0).sizes(), ShapeError,
-                   "{}: '{}' has sizes {} but 'param' has {}.", c.name(), args[i].name,
-                   c.in(i).sizes(), c.in(0).sizes());
-  }
-}
-
-void check_rate(const Call& c, size_t i) {
-  check_defined(c, i, "lr");
-  PELLUCID_CHECK(c.in(i).dim() == 0 && c.in(i).is_floating_point(), TypeError,
-                 "{}: 'lr' must be a 0-dimensional floating tensor, found {}.", c.name(),
-                 describe(c.in(i)));
-}
-
-void check_step(const Call& c, size_t i) {
-  check_defined(c, i, "step");
-  PELLUCID_CHECK(c.in(i).dim() == 0 && c.in(i).dtype() == kInt64, TypeError,
-                 "{}: 'step' must be a 0-dimensional int64 tensor, found {}.", c.name(),
-                 describe(c.in(i)));
-}
-
-/// The arrays as the kernels take them, written back at the end of the scope's work by finish().
-template <size_t N> class Arrays {
- public:
-  explicit Arrays(const Call& c) {
-    type = is_reduced_float(c.in(0).dtype()) ? kFloat32 : c.in(0).dtype();
-    n = c.in(0).numel();
-    for (size_t i = 0; i < N; ++i)
-      if (c.has_in(i)) given_[i] = c.in(i).data(), used_[i] = contiguous_values(given_[i].to(type));
-  }
-  void* operator[](size_t i) const { return used_[i].defined() ? used_[i].raw_data() : nullptr; }
-  /// Copies what the kernel changed (all but the gradient) back where it worked on a copy.
-  void finish() const {
-    for (size_t i = 0; i < N; ++i)
-      if (i != 1 && given_[i].defined() && !used_[i].is_same(given_[i])) given_[i].copy_(used_[i]);
-  }
-  DType type;
-  int64_t n;
-
- private:
-  std::array<Tensor, N> given_, used_;
-};
-
-double rate_in(const Call& c, size_t i) {
-  return visit(c.in(i).dtype(),
-               [&](auto v) { return static_cast<double>(*c.in(i).raw<decltype(v)>()); });
-}
-
-/// Counts the step at input i and returns the count.
-int64_t next_step(const Call& c, size_t i) { return ++*c.in(i).raw<int64_t>(); }
-
-Cost step_cost(const Call& c, double flops_per_element) {
-  double bytes = 0;
-  for (size_t i = 0; i < c.input_count(); ++i)
-    if (c.has_in(i)) bytes += static_cast<double>(c.in(i).nbytes()) * (i == 1 ? 1 : 2);
-  return {flops_per_element * static_cast<double>(c.in(0).numel()), bytes};
-}
 
 void infer_sgd(Call& c) {
   check_arrays(c, 1, 0);
@@ -92,7 +24,7 @@ void run_sgd(Call& c) {
   const NoGradGuard off;
   const Arrays<3> a(c);
   kernels::sgd_step(a.type, a.n,
-                    {.lr = rate_in(c, 3),
+                    {.lr = number_in(c, 3),
                      .momentum = c.number(0),
                      .dampening = c.number(1),
                      .weight_decay = c.number(2),
@@ -113,7 +45,7 @@ void run_adam(Call& c) {
   const NoGradGuard off;
   const Arrays<5> a(c);
   kernels::adam_step(a.type, a.n,
-                     {.lr = rate_in(c, 6),
+                     {.lr = number_in(c, 6),
                       .beta1 = c.number(0),
                       .beta2 = c.number(1),
                       .eps = c.number(2),
@@ -138,7 +70,7 @@ void run_rmsprop(Call& c) {
   const Arrays<5> a(c);
   next_step(c, 5);
   kernels::rmsprop_step(a.type, a.n,
-                        {.lr = rate_in(c, 6),
+                        {.lr = number_in(c, 6),
                          .alpha = c.number(0),
                          .eps = c.number(1),
                          .weight_decay = c.number(2),
@@ -159,16 +91,12 @@ void run_adagrad(Call& c) {
   const Arrays<3> a(c);
   const auto before = static_cast<double>(next_step(c, 3) - 1);
   kernels::adagrad_step(a.type, a.n,
-                        {.lr = rate_in(c, 4) / (1 + before * c.number(0)),
+                        {.lr = number_in(c, 4) / (1 + before * c.number(0)),
                          .eps = c.number(2),
                          .weight_decay = c.number(1)},
                         a[0], a[1], a[2]);
   a.finish();
 }
-
-Tensor rate() { return full({}, 0.1, kFloat64); }
-Tensor steps() { return full({}, 3, kInt64); }
-Tensor square(IntArrayRef sizes) { return sample_uniform(sizes, 0.1, 1); }
 
 }  // namespace
 
@@ -216,8 +144,8 @@ extern constinit const OpDef adam_step_op = {
           s.add_no_grad({x, g, m, square({2, 3}), square({2, 3}), steps(), rate()},
                         {{"weight_decay", 0.1}, {"decoupled", true}});
           s.error({x, g, m, square({2}), Value(), steps(), rate()}, "'exp_avg_sq' has sizes [2]");
-          s.error({x, g, m, square({2, 3}), Value(), rate(), rate()},
-                  "'step' must be a 0-dimensional int64 tensor");
+          s.error({x, g, m, square({2, 3}), Value(), ones({2}, kInt64), rate()},
+                  "'step' must be a 0-dimensional int64 or floating tensor");
         }};
 
 extern constinit const OpDef rmsprop_step_op = {

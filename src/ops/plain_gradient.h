@@ -1,4 +1,4 @@
-// Gradients of a plain formula: how a fused backward record is differentiated again. The formula is
+// Gradients of a plain formula: how a fused backward op is differentiated again. The formula is
 // written with ops and differentiated by the tape, so it is slower than a fused kernel but right to
 // any order.
 #pragma once

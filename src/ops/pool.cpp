@@ -217,7 +217,7 @@ void run_avg_backward(Call& c) {
   });
 }
 
-// 1-D pooling has no divisor_override; the records share their code with 2-D, which reads it as
+// 1-D pooling has no divisor_override; the ops share their code with 2-D, which reads it as
 // absent.
 template <size_t N> Cost avg_cost(const Call& c) {
   return {window_flops(c, c.ints(0), N, c.out().numel()), moved_bytes(c)};

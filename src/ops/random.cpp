@@ -1,6 +1,6 @@
 // Random values in place of a tensor's own: normal, uniform, exponential, integers, bernoulli, and
 // multinomial draws. Dropout is in random_dropout.cpp; new random tensors (rand, randn, randint,
-// randperm) are in creation_random.cpp. Numbers depend on the seed, the offset reserved at the door
+// randperm) are in creation_random.cpp. Numbers depend on the seed, the offset of the call
 // and the position in row-major order alone.
 #include "kernels/random.h"
 
@@ -42,7 +42,7 @@ template <class F> void fill_output(Call& c, const F& fill) {
   const NoGradGuard off;
   const Tensor values = empty(out.sizes(), out.dtype());
   fill(values.raw_data());
-  out.data().copy_(values);  // the door counts the version
+  out.data().copy_(values);  // the dispatcher counts the version
 }
 
 void infer_floating(Call& c) {
@@ -281,8 +281,10 @@ extern constinit const OpDef uniform_op = {
     .infer =
         [](Call& c) {
           infer_floating(c);
-          PELLUCID_CHECK(c.number(0) <= c.number(1), ValueError,
-                         "uniform: 'from' must not be greater than 'to', found {} and {}.",
+          PELLUCID_CHECK(c.number(0) <= c.number(1) && std::isfinite(c.number(1) - c.number(0)),
+                         ValueError,
+                         "uniform: 'from' must not be greater than 'to', both finite, found {} and "
+                         "{}.",
                          c.number(0), c.number(1));
         },
     .cost = fill_cost,
@@ -299,6 +301,7 @@ extern constinit const OpDef uniform_op = {
           samples_of_fill(s);
           s.add_no_grad({sample_randn({3}), -2.0, 2.0});
           s.error({sample_randn({3}), 2.0, -2.0}, "'from' must not be greater than 'to'");
+          s.error({sample_randn({3}), 0.0, std::numeric_limits<double>::infinity()}, "both finite");
         },
     .writes_self = true,
     .random_count = blocks_of_self};
@@ -335,9 +338,15 @@ extern constinit const OpDef log_normal_op = {
     .doc = "exp of normal random numbers with the given mean and deviation.",
     .kind = OpKind::Random,
     .compose = [](const Call& c) -> Tensors {
+      PELLUCID_CHECK(c.number(1) > 0, ValueError, "log_normal: std must be positive, found {}.",
+                     c.number(1));
       return {empty_like(c.in(0)).normal_(c.number(0), c.number(1)).exp()};
     },
-    .samples = samples_of_fill};
+    .samples =
+        [](Samples& s) {
+          samples_of_fill(s);
+          s.error({sample_randn({3}), 0.0, 0.0}, "std must be positive, found 0");
+        }};
 
 extern constinit const OpDef random_op = {
     .schema = "random[_!](Tensor self) -> Tensor",

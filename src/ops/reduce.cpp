@@ -7,10 +7,17 @@
 
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 
 using kernels::ReduceOp;
+
+int64_t count_zeros(const Tensor& x) {
+  if (!detail::has_values(x.impl())) return 0;
+  const NoGradGuard off;
+  return x.eq(0).sum().item<int64_t>();
+}
 
 Dims dims_attr(const Call& c, size_t i) {
   return wrap_dims(c.name(), c.has_attr(i) ? OptionalIntArrayRef(c.ints(i)) : OptionalIntArrayRef(),
@@ -157,13 +164,20 @@ Tensor product_of_others(const Tensor& x) {
   return left.mul(right);
 }
 
+// As PyTorch, also in what NaN gives: a quotient where there is no zero, the products of the others
+// where there is one, and 0 where the product of all has two.
 Tensors prod_vjp(const Vjp& v) {
   const Tensor& x = v.in(0);
   if (x.numel() == 0) return {zeros_like(x)};
-  if (!v.has_attr(0)) return {v.grad.mul(product_of_others(x.reshape({-1})).reshape(x.sizes()))};
-  const int64_t dim = wrap_dim("prod", v.integer(0), x.dim());
   if (x.dim() == 0) return {v.grad};
-  const Tensor g = v.flag(1) ? v.grad : v.grad.unsqueeze(dim);
+  const bool all = !v.has_attr(0);
+  const int64_t dim = all ? 0 : wrap_dim("prod", v.integer(0), x.dim());
+  const bool expand = !all && !v.flag(1);
+  const Tensor g = expand ? v.grad.unsqueeze(dim) : v.grad;
+  const int64_t zeros_inside = count_zeros(x);
+  if (zeros_inside == 0) return {g.mul(expand ? v.out().unsqueeze(dim) : v.out()).div(x)};
+  if (all && zeros_inside > 1 && !autograd::GradMode::is_enabled()) return {zeros_like(x)};
+  if (all) return {g.mul(product_of_others(x.reshape({-1})).reshape(x.sizes()))};
   return {g.mul(product_of_others(x.transpose(dim, -1)).transpose(dim, -1))};
 }
 
@@ -195,11 +209,6 @@ void infer_extreme_of_all(Call& c) {
                  "{}: the tensor has no elements (sizes {}), and {} of nothing is not defined.",
                  c.name(), c.in(0).sizes(), c.name());
   make_reduced(c, wrap_dims(c.name(), {}, c.in(0).dim()), false, c.in(0).dtype());
-}
-
-Tensors extreme_of_all_vjp(const Vjp& v) {
-  const Tensor mask = v.in(0).eq(v.out()).to(v.grad.dtype());
-  return {mask.mul(v.grad.div(mask.sum()))};
 }
 
 void infer_extreme_dim(Call& c) {
@@ -336,6 +345,11 @@ void samples_of_truth(Samples& s) {
 
 }  // namespace
 
+Tensors shared_among_equals_vjp(const Vjp& v) {
+  const Tensor mask = v.in(0).eq(v.out()).logical_or(v.in(0).isnan()).to(v.grad.dtype());
+  return {mask.mul(v.grad.div(mask.sum()))};
+}
+
 extern constinit const OpDef sum_op = {
     .schema =
         "sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
@@ -378,7 +392,7 @@ extern constinit const OpDef prod_op = {
     .cost = reduction_cost,
     .kernel =
         [](Call& c) { run_reduction(summand(c), ReduceOp::Prod, dim_attr(c, 0), c.out(), {}, 0); },
-    .saved = Saved::Inputs,
+    .saved = Saved::InputsAndOutputs,
     .vjp = prod_vjp,
     .onnx = {"ReduceProd", 13},
     .samples =
@@ -425,7 +439,7 @@ extern constinit const OpDef max_op = {.schema = "max(Tensor self) -> Tensor",
                                        .cost = reduction_cost,
                                        .kernel = run_all<ReduceOp::Max>,
                                        .saved = Saved::InputsAndOutputs,
-                                       .vjp = extreme_of_all_vjp,
+                                       .vjp = shared_among_equals_vjp,
                                        .samples = samples_of_extreme_of_all,
                                        .any_layout = true};
 
@@ -436,7 +450,7 @@ extern constinit const OpDef min_op = {.schema = "min(Tensor self) -> Tensor",
                                        .cost = reduction_cost,
                                        .kernel = run_all<ReduceOp::Min>,
                                        .saved = Saved::InputsAndOutputs,
-                                       .vjp = extreme_of_all_vjp,
+                                       .vjp = shared_among_equals_vjp,
                                        .samples = samples_of_extreme_of_all,
                                        .any_layout = true};
 
@@ -513,7 +527,7 @@ extern constinit const OpDef all_op = {
     .any_layout = true};
 
 extern constinit const OpDef logsumexp_op = {
-    .schema = "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    .schema = "logsumexp|special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     .doc = "log(sum(exp(x))) over the given dims, computed without overflow.",
     .kind = OpKind::Reduction,
     .infer = infer_logsumexp,

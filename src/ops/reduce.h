@@ -27,6 +27,11 @@ void run_reduction(const Tensor& input, kernels::ReduceOp op, IntArrayRef dims, 
 Cost reduction_cost(const Call& c);
 /// Spreads a reduced tensor over the input's sizes again, without copying.
 Tensor spread(const Tensor& reduced, IntArrayRef dims, IntArrayRef sizes, bool keepdim);
+/// How many elements are 0; none in a tensor that has no values, in an estimate.
+int64_t count_zeros(const Tensor& x);
+/// The vjp of one value that was chosen among all (max, min, median): in equal parts to the
+/// elements that equal it, NaN equal to NaN.
+Tensors shared_among_equals_vjp(const Vjp& v);
 /// Throws if a dim without elements would be folded by an op that has no identity (max, argmax).
 void check_not_empty(const Call& c, IntArrayRef dims);
 

@@ -135,19 +135,30 @@ Tensors cumprod_vjp(const Vjp& v) {
   const Tensor& x = v.in(0);
   if (x.dim() == 0 || x.numel() == 0) return {v.grad};
   const int64_t dim = v.integer(0);
-  if (!x.eq(0.0).any().item<bool>()) return {cumsum_backward(v.grad.mul(v.out()), dim).div(x)};
+  if (count_zeros(x) == 0) return {cumsum_backward(v.grad.mul(v.out()), dim).div(x)};
   // With zeros: grad_k = (product before k) * s_k, where s_k = g_k + x_{k+1} s_{k+1}.
   const int64_t n = x.size(dim);
   Tensors terms(static_cast<size_t>(n));
   Tensor s;
+  // What lies behind a zero only matters to the derivatives of this gradient.
+  const bool differentiable = autograd::GradMode::is_enabled();
   for (int64_t k = n - 1; k >= 0; --k) {
     const Tensor g = v.grad.select(dim, k);
-    s = k == n - 1 ? g : g.add(x.select(dim, k + 1).mul(s));
+    if (k == n - 1) {
+      s = g;
+    } else {
+      const Tensor after = x.select(dim, k + 1), rest = after.mul(s);
+      s = g.add(differentiable ? rest : rest.masked_fill(after.eq(0), 0));
+    }
     terms[static_cast<size_t>(k)] = s;
   }
   const Tensor before =
       cat(Tensors{ones_like(x.narrow(dim, 0, 1)), x.narrow(dim, 0, n - 1).cumprod(dim)}, dim);
-  return {before.mul(stack(terms, dim))};
+  const Tensor grad = before.mul(stack(terms, dim));
+  if (differentiable) return {grad};
+  // Behind the first zero all is 0, and before it a NaN has the gradient NaN, as in PyTorch.
+  const Tensor zero = x.eq(0), behind = zero.cumsum(dim).gt(zero);
+  return {grad.masked_fill(x.isnan(), std::nan("")).masked_fill(behind, 0)};
 }
 
 void samples_of_scan(Samples& s) {

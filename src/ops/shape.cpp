@@ -150,7 +150,7 @@ void run_unfold_backward(Call& c) {
 }  // namespace
 
 extern constinit const OpDef transpose_op = {
-    .schema = "transpose[_].int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+    .schema = "transpose|swapdims[_].int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
     .doc = "Exchanges two dims; a view.",
     .kind = OpKind::View,
     .infer =
@@ -197,7 +197,7 @@ extern constinit const OpDef t_op = {
 };
 
 extern constinit const OpDef mT_op = {
-    .schema = "mT(Tensor(a) self) -> Tensor(a)",
+    .schema = "mT|mH|adjoint(Tensor(a) self) -> Tensor(a)",
     .doc = "Exchanges the last two dims of a batch of matrices.",
     .compose = [](const Call& c) -> Tensors {
       PELLUCID_CHECK(c.in(0).dim() >= 2, ShapeError,
@@ -236,20 +236,9 @@ extern constinit const OpDef swapaxes_op = {
         },
 };
 
-extern constinit const OpDef swapdims_op = {
-    .schema = "swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
-    .doc = "transpose under another name.",
-    .compose = [](const Call& c) -> Tensors {
-      return {c.in(0).transpose(c.integer(0), c.integer(1))};
-    },
-    .samples =
-        [](Samples& s) {
-          s.add({sample_randn({2, 3}), 0, 1});
-        },
-};
-
 extern constinit const OpDef movedim_op = {
-    .schema = "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+    .schema =
+        "movedim|moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
     .doc = "Moves dims to new places; the others keep their order.",
     .compose = [](const Call& c) -> Tensors {
       return {c.in(0).permute(moved_order(c.in(0), c.ints(0), c.ints(1)))};
@@ -265,32 +254,10 @@ extern constinit const OpDef movedim_op = {
 };
 
 extern constinit const OpDef movedim_int_op = {
-    .schema = "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+    .schema = "movedim|moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
     .doc = "Moves one dim to a new place; the others keep their order.",
     .compose = [](const Call& c) -> Tensors {
       return {c.in(0).permute(moved_order(c.in(0), {c.integer(0)}, {c.integer(1)}))};
-    },
-    .samples =
-        [](Samples& s) {
-          s.add({sample_randn({2, 3, 4}), 0, 2});
-        },
-};
-
-extern constinit const OpDef moveaxis_op = {
-    .schema = "moveaxis.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
-    .doc = "movedim under NumPy's name.",
-    .compose = [](const Call& c) -> Tensors { return {c.in(0).movedim(c.ints(0), c.ints(1))}; },
-    .samples =
-        [](Samples& s) {
-          s.add({sample_randn({2, 3, 4}), Value::ints({0}), Value::ints({2})});
-        },
-};
-
-extern constinit const OpDef moveaxis_int_op = {
-    .schema = "moveaxis.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
-    .doc = "movedim under NumPy's name.",
-    .compose = [](const Call& c) -> Tensors {
-      return {c.in(0).movedim(c.integer(0), c.integer(1))};
     },
     .samples =
         [](Samples& s) {

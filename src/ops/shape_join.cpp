@@ -126,7 +126,7 @@ Tensors stack_vjp(const Vjp& v) {
 }  // namespace
 
 extern constinit const OpDef cat_op = {
-    .schema = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    .schema = "cat|concat|concatenate(Tensor[] tensors, int dim=0) -> Tensor",
     .doc = "Joins tensors along an existing dim.",
     .kind = OpKind::Index,
     .infer = infer_cat,
@@ -151,26 +151,6 @@ extern constinit const OpDef cat_op = {
           });
         },
     .any_layout = true,
-};
-
-extern constinit const OpDef concat_op = {
-    .schema = "concat(Tensor[] tensors, int dim=0) -> Tensor",
-    .doc = "cat under another name.",
-    .compose = [](const Call& c) -> Tensors { return {cat(inputs_of(c), c.integer(0))}; },
-    .samples =
-        [](Samples& s) {
-          s.add({Value::tensors({sample_randn({2, 3}), sample_randn({1, 3})})});
-        },
-};
-
-extern constinit const OpDef concatenate_op = {
-    .schema = "concatenate(Tensor[] tensors, int dim=0) -> Tensor",
-    .doc = "cat under NumPy's name.",
-    .compose = [](const Call& c) -> Tensors { return {cat(inputs_of(c), c.integer(0))}; },
-    .samples =
-        [](Samples& s) {
-          s.add({Value::tensors({sample_randn({2, 3}), sample_randn({1, 3})})});
-        },
 };
 
 extern constinit const OpDef stack_op = {
@@ -212,23 +192,13 @@ extern constinit const OpDef hstack_op = {
 };
 
 extern constinit const OpDef vstack_op = {
-    .schema = "vstack(Tensor[] tensors) -> Tensor",
+    .schema = "vstack|row_stack(Tensor[] tensors) -> Tensor",
     .doc = "Joins along dim 0; vectors become rows.",
     .compose = [](const Call& c) -> Tensors {
       Tensors in = inputs_of(c);
       for (Tensor& t : in) t = t.atleast_2d();
       return {cat(in, 0)};
     },
-    .samples =
-        [](Samples& s) {
-          s.add({Value::tensors({sample_randn({3}), sample_randn({2, 3})})});
-        },
-};
-
-extern constinit const OpDef row_stack_op = {
-    .schema = "row_stack(Tensor[] tensors) -> Tensor",
-    .doc = "vstack under another name.",
-    .compose = [](const Call& c) -> Tensors { return {vstack(inputs_of(c))}; },
     .samples =
         [](Samples& s) {
           s.add({Value::tensors({sample_randn({3}), sample_randn({2, 3})})});

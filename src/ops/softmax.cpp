@@ -97,7 +97,7 @@ void samples_of_softmax(Samples& s) {
   s.large([] { return Values{randn({4096, 1024}), 1}; });
 }
 
-template <Tensor (*Forward)(const Tensor&, int64_t, std::optional<ScalarType>)>
+template <Tensor (*Forward)(const Tensor&, IntArg, std::optional<ScalarType>)>
 void samples_of_backward(Samples& s) {
   s.add({sample_randn({2, 5}), Forward(sample_randn({2, 5}), 1, std::nullopt), 1});
   s.add({sample_randn({2, 3, 2}), Forward(sample_randn({2, 3, 2}), 1, std::nullopt), -2});
@@ -111,7 +111,7 @@ void samples_of_backward(Samples& s) {
 }  // namespace
 
 extern constinit const OpDef softmax_op = {
-    .schema = "softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .schema = "softmax|special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "exp(x) / sum(exp(x)) along a dim.",
     .kind = OpKind::Reduction,
     .infer = infer_softmax,
@@ -137,7 +137,8 @@ extern constinit const OpDef softmax_backward_op = {
     .samples = samples_of_backward<softmax>};
 
 extern constinit const OpDef log_softmax_op = {
-    .schema = "log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+    .schema =
+        "log_softmax|special_log_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
     .doc = "x - log(sum(exp(x))) along a dim.",
     .kind = OpKind::Reduction,
     .infer = infer_softmax,

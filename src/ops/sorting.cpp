@@ -4,6 +4,8 @@
 
 #include "kernels/sort.h"
 #include "ops/common.h"
+#include "ops/reduce.h"
+#include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -115,6 +117,20 @@ void run_median(Call& c) {
   if (c.out().numel() == 0) return;
   const int64_t d = wrap_dim("median", c.integer(0), c.in(0).dim());
   kernels::kthvalue(SortCall(c, d, !c.flag(1)).args, (dim_size(c.in(0), d) - 1) / 2, true);
+}
+
+void run_median_of_all(Call& c) {
+  const NoGradGuard off;
+  if (c.in(0).numel() == 0) {
+    c.out().fill_(std::nan(""));
+    return;
+  }
+  const Tensor line = c.in(0).detach().reshape({-1});
+  const Dims sizes(line.sizes()), strides(line.raw_strides()), out_strides{0};
+  int64_t index = 0;
+  kernels::kthvalue(
+      {line.dtype(), line.raw_data(), c.out().raw_data(), &index, sizes, strides, out_strides, 0},
+      (line.numel() - 1) / 2, true);
 }
 
 }  // namespace
@@ -263,19 +279,28 @@ extern constinit const OpDef median_dim_op = {
 extern constinit const OpDef median_op = {
     .schema = "median(Tensor self) -> Tensor",
     .doc = "The lower median of all elements; NaN if there is one among them or there are none.",
-    .compose = [](const Call& c) -> Tensors {
-      if (c.in(0).numel() == 0) {
-        PELLUCID_CHECK(is_floating(c.in(0).dtype()), ValueError,
-                       "median: a {} tensor without elements has no median (sizes {}).",
-                       c.in(0).dtype(), c.in(0).sizes());
-        return {full({}, std::nan(""), c.in(0).dtype())};
-      }
-      return {std::get<0>(c.in(0).reshape({-1}).median(0))};
-    },
+    .infer =
+        [](Call& c) {
+          check_defined(c, 0, "self");
+          PELLUCID_CHECK(c.in(0).numel() > 0 || is_floating(c.in(0).dtype()), ValueError,
+                         "median: a {} tensor without elements has no median (sizes {}).",
+                         c.in(0).dtype(), c.in(0).sizes());
+          c.make_output({}, c.in(0).dtype());
+        },
+    .cost =
+        [](const Call& c) {
+          return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
+        },
+    .kernel = run_median_of_all,
+    .saved = Saved::InputsAndOutputs,
+    .vjp = shared_among_equals_vjp,
     .samples =
         [](Samples& s) {
           s.add({sample_randn({3, 5})});
           s.add({sample_randn({4})});
+          s.add({sample_randn({})});
+          s.add({sample_randn({3, 4}).transpose(0, 1)});
+          s.error({sample_ints({0}, 0, 5)}, "has no median");
         },
 };
 

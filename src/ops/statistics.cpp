@@ -54,7 +54,7 @@ template <ReduceOp Op> Tensors variance_vjp(const Vjp& v) {
   return {result};
 }
 
-// Calls the .correction record for the overloads that say `unbiased`; dims are all where `dim` is
+// Calls the .correction op for the overloads that say `unbiased`; dims are all where `dim` is
 // absent.
 template <const OpDef& Target>
 Tensors with_correction(const Call& c, Attr dim, bool unbiased, bool keepdim) {

@@ -1,5 +1,5 @@
 // Members of Tensor that are written with ops: conversions, new_*, the operators.
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
 
@@ -17,6 +17,7 @@ Tensor Tensor::to(DType dtype, bool, bool copy, std::optional<MemoryFormat> form
 }
 
 Tensor Tensor::to(const TensorOptions& options, bool non_blocking, bool copy) const {
+  options.device().require_available("to");
   return to(options.dtype_opt().value_or(dtype()), non_blocking, copy, options.memory_format_opt());
 }
 
@@ -38,6 +39,37 @@ Tensor Tensor::new_empty(IntArrayRef sizes, const TensorOptions& options) const 
 Tensor Tensor::new_full(IntArrayRef sizes, const Scalar& value,
                         const TensorOptions& options) const {
   return full(sizes, value, with_dtype_of(*this, options));
+}
+
+// Assignments
+
+namespace {
+// An assignment to a temporary that nobody else sees is a mistake: the write would be lost.
+void check_seen(const Tensor& t) {
+  const detail::TensorImpl& impl = t.impl();
+  if (t.use_count() > 1 || !impl.storage) return;
+  const detail::Storage& storage = *impl.storage;
+  if (storage.borrowed || storage.deleter || storage.pointer_given_out.load()) return;
+  if (impl.base && impl.base.use_count() > 1) return;
+  PELLUCID_CHECK(impl.storage.use_count() > (impl.base ? 2u : 1u), ValueError,
+                 "operator=: the tensor on the left ({}) is a temporary that nothing else sees, so "
+                 "the write would be lost. An index with tensors gives a copy: use "
+                 "x.index_put_({{indices}}, values) to write into x.",
+                 describe(t));
+}
+}  // namespace
+
+Tensor Tensor::operator=(const Tensor& values) && {
+  check_seen(*this);
+  return copy_(values);
+}
+Tensor Tensor::operator=(Tensor&& values) && {
+  check_seen(*this);
+  return copy_(values);
+}
+Tensor Tensor::operator=(const Scalar& value) && {
+  check_seen(*this);
+  return fill_(value);
 }
 
 // Operators

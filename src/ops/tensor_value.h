@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "core/faces.h"
+#include "core/generated_support.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {

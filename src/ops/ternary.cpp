@@ -297,7 +297,8 @@ extern constinit const OpDef where_op = {
 };
 
 extern constinit const OpDef clamp_op = {
-    .schema = "clamp[_](Tensor self, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor",
+    .schema =
+        "clamp|clip[_](Tensor self, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor",
     .doc = "min(max(self, min), max); NaN stays",
     .kind = OpKind::Pointwise,
     .infer = infer_clamp,

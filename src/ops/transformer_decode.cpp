@@ -1,4 +1,4 @@
-// A whole Transformer layer for one token of a text that is generated, as one record. It has no
+// A whole Transformer layer for one token of a text that is generated, as one op. It has no
 // gradient: training and longer inputs take the ops one by one, which give the same bits.
 #include "kernels/transformer_decode.h"
 

@@ -93,78 +93,43 @@ struct Atanh {
 };
 
 void unit_samples(Samples& s) { unary_samples_in<-0.9, 0.9>(s); }
-void unit_backward_samples(Samples& s) { backward_samples_in<-0.9, 0.9>(s); }
 
 }  // namespace
 
-extern const OpDef sin_backward_op, cos_backward_op, tan_backward_op, asin_backward_op,
-    acos_backward_op, atan_backward_op, sinh_backward_op, cosh_backward_op, tanh_backward_op,
-    asinh_backward_op, acosh_backward_op, atanh_backward_op;
+extern const OpDef tanh_backward_op;
 
-extern constinit const OpDef sin_op = unary<Sin, sin_backward_op>(
-    "sin[_](Tensor self) -> Tensor", "the sine", unary_samples, {"Sin", 7});
-extern constinit const OpDef sin_backward_op =
-    unary_backward<Sin>("sin_backward(Tensor grad_output, Tensor self) -> Tensor",
-                        "grad_output * cos(self)", backward_samples);
-extern constinit const OpDef cos_op = unary<Cos, cos_backward_op>(
-    "cos[_](Tensor self) -> Tensor", "the cosine", unary_samples, {"Cos", 7});
-extern constinit const OpDef cos_backward_op =
-    unary_backward<Cos>("cos_backward(Tensor grad_output, Tensor self) -> Tensor",
-                        "-grad_output * sin(self)", backward_samples);
-extern constinit const OpDef tan_op = unary<Tan, tan_backward_op>(
-    "tan[_](Tensor self) -> Tensor", "the tangent", unary_samples_in<-1.2, 1.2>, {"Tan", 7});
-extern constinit const OpDef tan_backward_op =
-    unary_backward<Tan>("tan_backward(Tensor grad_output, Tensor result) -> Tensor",
-                        "grad_output * (1 + result^2)", backward_samples);
+extern constinit const OpDef sin_op =
+    unary<Sin>("sin[_](Tensor self) -> Tensor", "the sine", unary_samples, {"Sin", 7});
+extern constinit const OpDef cos_op =
+    unary<Cos>("cos[_](Tensor self) -> Tensor", "the cosine", unary_samples, {"Cos", 7});
+extern constinit const OpDef tan_op = unary<Tan>("tan[_](Tensor self) -> Tensor", "the tangent",
+                                                 unary_samples_in<-1.2, 1.2>, {"Tan", 7});
 
-extern constinit const OpDef asin_op = unary<Asin, asin_backward_op>(
-    "asin[_](Tensor self) -> Tensor", "the inverse sine", unit_samples, {"Asin", 7});
-extern constinit const OpDef asin_backward_op =
-    unary_backward<Asin>("asin_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "grad_output / sqrt(1 - self^2)", unit_backward_samples);
-extern constinit const OpDef acos_op = unary<Acos, acos_backward_op>(
-    "acos[_](Tensor self) -> Tensor", "the inverse cosine", unit_samples, {"Acos", 7});
-extern constinit const OpDef acos_backward_op =
-    unary_backward<Acos>("acos_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "-grad_output / sqrt(1 - self^2)", unit_backward_samples);
-extern constinit const OpDef atan_op = unary<Atan, atan_backward_op>(
-    "atan[_](Tensor self) -> Tensor", "the inverse tangent", unary_samples, {"Atan", 7});
-extern constinit const OpDef atan_backward_op =
-    unary_backward<Atan>("atan_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "grad_output / (1 + self^2)", backward_samples);
+extern constinit const OpDef asin_op = unary<Asin>("asin|arcsin[_](Tensor self) -> Tensor",
+                                                   "the inverse sine", unit_samples, {"Asin", 7});
+extern constinit const OpDef acos_op = unary<Acos>("acos|arccos[_](Tensor self) -> Tensor",
+                                                   "the inverse cosine", unit_samples, {"Acos", 7});
+extern constinit const OpDef atan_op = unary<Atan>(
+    "atan|arctan[_](Tensor self) -> Tensor", "the inverse tangent", unary_samples, {"Atan", 7});
 
-extern constinit const OpDef sinh_op = unary<Sinh, sinh_backward_op>(
+extern constinit const OpDef sinh_op = unary<Sinh>(
     "sinh[_](Tensor self) -> Tensor", "the hyperbolic sine", unary_samples, {"Sinh", 9});
-extern constinit const OpDef sinh_backward_op =
-    unary_backward<Sinh>("sinh_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "grad_output * cosh(self)", backward_samples);
-extern constinit const OpDef cosh_op = unary<Cosh, cosh_backward_op>(
+extern constinit const OpDef cosh_op = unary<Cosh>(
     "cosh[_](Tensor self) -> Tensor", "the hyperbolic cosine", unary_samples, {"Cosh", 9});
-extern constinit const OpDef cosh_backward_op =
-    unary_backward<Cosh>("cosh_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "grad_output * sinh(self)", backward_samples);
 extern constinit const OpDef tanh_op = activation(unary<Tanh, tanh_backward_op>(
     "tanh[_](Tensor self) -> Tensor", "the hyperbolic tangent", unary_samples, {"Tanh", 13}));
 extern constinit const OpDef tanh_backward_op =
     unary_backward<Tanh>("tanh_backward(Tensor grad_output, Tensor output) -> Tensor",
                          "grad_output * (1 - output^2)", backward_samples);
 
-extern constinit const OpDef asinh_op = unary<Asinh, asinh_backward_op>(
-    "asinh[_](Tensor self) -> Tensor", "the inverse hyperbolic sine", unary_samples, {"Asinh", 9});
-extern constinit const OpDef asinh_backward_op =
-    unary_backward<Asinh>("asinh_backward(Tensor grad_output, Tensor self) -> Tensor",
-                          "grad_output / sqrt(self^2 + 1)", backward_samples);
-extern constinit const OpDef acosh_op = unary<Acosh, acosh_backward_op>(
-    "acosh[_](Tensor self) -> Tensor", "the inverse hyperbolic cosine", unary_samples_in<1.2, 4.0>,
-    {"Acosh", 9});
-extern constinit const OpDef acosh_backward_op =
-    unary_backward<Acosh>("acosh_backward(Tensor grad_output, Tensor self) -> Tensor",
-                          "grad_output / sqrt(self^2 - 1)", backward_samples_in<1.2, 4.0>);
+extern constinit const OpDef asinh_op =
+    unary<Asinh>("asinh|arcsinh[_](Tensor self) -> Tensor", "the inverse hyperbolic sine",
+                 unary_samples, {"Asinh", 9});
+extern constinit const OpDef acosh_op =
+    unary<Acosh>("acosh|arccosh[_](Tensor self) -> Tensor", "the inverse hyperbolic cosine",
+                 unary_samples_in<1.2, 4.0>, {"Acosh", 9});
 extern constinit const OpDef atanh_op =
-    unary<Atanh, atanh_backward_op>("atanh[_](Tensor self) -> Tensor",
-                                    "the inverse hyperbolic tangent", unit_samples, {"Atanh", 9});
-extern constinit const OpDef atanh_backward_op =
-    unary_backward<Atanh>("atanh_backward(Tensor grad_output, Tensor self) -> Tensor",
-                          "grad_output / (1 - self^2)", unit_backward_samples);
+    unary<Atanh>("atanh|arctanh[_](Tensor self) -> Tensor", "the inverse hyperbolic tangent",
+                 unit_samples, {"Atanh", 9});
 
 }  // namespace pellucid

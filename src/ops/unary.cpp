@@ -192,63 +192,34 @@ void positive_samples(Samples& s) { unary_samples_in<0.1, 3.0>(s); }
 
 }  // namespace
 
-extern const OpDef abs_backward_op, exp2_backward_op, expm1_backward_op, log2_backward_op,
-    log10_backward_op, log1p_backward_op, sqrt_backward_op, rsqrt_backward_op, square_backward_op,
-    reciprocal_backward_op, erf_backward_op, erfc_backward_op, erfinv_backward_op,
-    logit_backward_op;
+extern const OpDef square_backward_op, logit_backward_op;
 
-extern constinit const OpDef abs_op = unary_same<Abs, Accept::NoBool>(
-    "abs[_](Tensor self) -> Tensor", "the absolute value; its derivative at 0 is 0", Saved::Inputs,
-    unary_vjp<Abs, abs_backward_op>, unary_samples, {"Abs", 13});
-extern constinit const OpDef abs_backward_op =
-    unary_backward<Abs>("abs_backward(Tensor grad_output, Tensor self) -> Tensor",
-                        "grad_output * sign(self)", backward_samples);
-extern constinit const OpDef absolute_op =
-    alias<abs_op>("absolute[_](Tensor self) -> Tensor", "abs", unary_samples);
-
+extern constinit const OpDef abs_op = with_backward<Abs>(unary_same<Abs, Accept::NoBool>(
+    "abs|absolute[_](Tensor self) -> Tensor", "the absolute value; its derivative at 0 is 0",
+    Saved::Inputs, nullptr, unary_samples, {"Abs", 13}));
 extern constinit const OpDef exp_op = unary_float<Exp>(
     "exp[_](Tensor self) -> Tensor", "e^self", Saved::Output,
     [](const Vjp& v) -> Tensors { return {mul(v.grad, v.out())}; }, unary_samples, {"Exp", 13});
 extern constinit const OpDef exp2_op =
-    unary<Exp2, exp2_backward_op>("exp2[_](Tensor self) -> Tensor", "2^self", unary_samples);
-extern constinit const OpDef exp2_backward_op =
-    unary_backward<Exp2>("exp2_backward(Tensor grad_output, Tensor result) -> Tensor",
-                         "grad_output * result * ln 2", backward_samples);
-extern constinit const OpDef expm1_op = unary<Expm1, expm1_backward_op>(
-    "expm1[_](Tensor self) -> Tensor", "e^self - 1, exact near 0", unary_samples);
-extern constinit const OpDef expm1_backward_op =
-    unary_backward<Expm1>("expm1_backward(Tensor grad_output, Tensor result) -> Tensor",
-                          "grad_output * (result + 1)", backward_samples);
+    unary<Exp2>("exp2|special_exp2[_](Tensor self) -> Tensor", "2^self", unary_samples);
+extern constinit const OpDef expm1_op = unary<Expm1>(
+    "expm1|special_expm1[_](Tensor self) -> Tensor", "e^self - 1, exact near 0", unary_samples);
 
 extern constinit const OpDef log_op = unary_float<Log>(
     "log[_](Tensor self) -> Tensor", "the natural logarithm", Saved::Inputs,
     [](const Vjp& v) -> Tensors { return {div(v.grad, v.in(0))}; }, positive_samples, {"Log", 13});
-extern constinit const OpDef log2_op = unary<Log2, log2_backward_op>(
-    "log2[_](Tensor self) -> Tensor", "the logarithm to base 2", positive_samples);
-extern constinit const OpDef log2_backward_op =
-    unary_backward<Log2>("log2_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "grad_output / (self * ln 2)", backward_samples_in<0.1, 3.0>);
-extern constinit const OpDef log10_op = unary<Log10, log10_backward_op>(
-    "log10[_](Tensor self) -> Tensor", "the logarithm to base 10", positive_samples);
-extern constinit const OpDef log10_backward_op =
-    unary_backward<Log10>("log10_backward(Tensor grad_output, Tensor self) -> Tensor",
-                          "grad_output / (self * ln 10)", backward_samples_in<0.1, 3.0>);
-extern constinit const OpDef log1p_op = unary<Log1p, log1p_backward_op>(
-    "log1p[_](Tensor self) -> Tensor", "log(1 + self), exact near 0", unary_samples_in<-0.9, 3.0>);
-extern constinit const OpDef log1p_backward_op =
-    unary_backward<Log1p>("log1p_backward(Tensor grad_output, Tensor self) -> Tensor",
-                          "grad_output / (self + 1)", backward_samples_in<-0.8, 3.0>);
+extern constinit const OpDef log2_op =
+    unary<Log2>("log2[_](Tensor self) -> Tensor", "the logarithm to base 2", positive_samples);
+extern constinit const OpDef log10_op =
+    unary<Log10>("log10[_](Tensor self) -> Tensor", "the logarithm to base 10", positive_samples);
+extern constinit const OpDef log1p_op =
+    unary<Log1p>("log1p|special_log1p[_](Tensor self) -> Tensor", "log(1 + self), exact near 0",
+                 unary_samples_in<-0.9, 3.0>);
 
-extern constinit const OpDef sqrt_op = unary<Sqrt, sqrt_backward_op>(
+extern constinit const OpDef sqrt_op = unary<Sqrt>(
     "sqrt[_](Tensor self) -> Tensor", "the square root", positive_samples, {"Sqrt", 13});
-extern constinit const OpDef sqrt_backward_op =
-    unary_backward<Sqrt>("sqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
-                         "grad_output / (2 * result)", backward_samples_in<0.3, 3.0>);
-extern constinit const OpDef rsqrt_op = unary<Rsqrt, rsqrt_backward_op>(
-    "rsqrt[_](Tensor self) -> Tensor", "1 / sqrt(self)", positive_samples);
-extern constinit const OpDef rsqrt_backward_op =
-    unary_backward<Rsqrt>("rsqrt_backward(Tensor grad_output, Tensor result) -> Tensor",
-                          "-grad_output * result^3 / 2", backward_samples_in<0.3, 3.0>);
+extern constinit const OpDef rsqrt_op =
+    unary<Rsqrt>("rsqrt[_](Tensor self) -> Tensor", "1 / sqrt(self)", positive_samples);
 
 extern constinit const OpDef square_op = {
     .schema = "square[_](Tensor self) -> Tensor",
@@ -266,28 +237,17 @@ extern constinit const OpDef square_backward_op =
     unary_backward<Square>("square_backward(Tensor grad_output, Tensor self) -> Tensor",
                            "grad_output * 2 * self", backward_samples);
 extern constinit const OpDef reciprocal_op =
-    unary<Reciprocal, reciprocal_backward_op>("reciprocal[_](Tensor self) -> Tensor", "1 / self",
-                                              unary_samples_in<0.3, 3.0>, {"Reciprocal", 13});
-extern constinit const OpDef reciprocal_backward_op =
-    unary_backward<Reciprocal>("reciprocal_backward(Tensor grad_output, Tensor result) -> Tensor",
-                               "-grad_output * result^2", backward_samples);
+    unary<Reciprocal>("reciprocal[_](Tensor self) -> Tensor", "1 / self",
+                      unary_samples_in<0.3, 3.0>, {"Reciprocal", 13});
 
-extern constinit const OpDef erf_op = unary<Erf, erf_backward_op>(
-    "erf[_](Tensor self) -> Tensor", "the error function", unary_samples, {"Erf", 13});
-extern constinit const OpDef erf_backward_op =
-    unary_backward<Erf>("erf_backward(Tensor grad_output, Tensor self) -> Tensor",
-                        "grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
-extern constinit const OpDef erfc_op = unary<Erfc, erfc_backward_op>(
-    "erfc[_](Tensor self) -> Tensor", "1 - erf(self), exact in the tail", unary_samples);
-extern constinit const OpDef erfc_backward_op =
-    unary_backward<Erfc>("erfc_backward(Tensor grad_output, Tensor self) -> Tensor",
-                         "-grad_output * 2 / sqrt(pi) * exp(-self^2)", backward_samples);
+extern constinit const OpDef erf_op = unary<Erf>("erf|special_erf[_](Tensor self) -> Tensor",
+                                                 "the error function", unary_samples, {"Erf", 13});
+extern constinit const OpDef erfc_op =
+    unary<Erfc>("erfc|special_erfc[_](Tensor self) -> Tensor", "1 - erf(self), exact in the tail",
+                unary_samples);
 extern constinit const OpDef erfinv_op =
-    unary<Erfinv, erfinv_backward_op>("erfinv[_](Tensor self) -> Tensor",
-                                      "the inverse of erf on (-1, 1)", unary_samples_in<-0.9, 0.9>);
-extern constinit const OpDef erfinv_backward_op = unary_backward<Erfinv>(
-    "erfinv_backward(Tensor grad_output, Tensor result) -> Tensor",
-    "grad_output * sqrt(pi) / 2 * exp(result^2)", backward_samples_in<-1.0, 1.0>);
+    unary<Erfinv>("erfinv|special_erfinv[_](Tensor self) -> Tensor",
+                  "the inverse of erf on (-1, 1)", unary_samples_in<-0.9, 0.9>);
 
 extern constinit const OpDef deg2rad_op = unary_float<Degrees<true>>(
     "deg2rad[_](Tensor self) -> Tensor", "self * pi / 180", Saved::None,
@@ -297,7 +257,7 @@ extern constinit const OpDef rad2deg_op = unary_float<Degrees<false>>(
     [](const Vjp& v) -> Tensors { return {mul(v.grad, Degrees<false>::kFactor)}; }, unary_samples);
 
 extern constinit const OpDef logit_op = unary<Logit, logit_backward_op>(
-    "logit[_](Tensor self, float? eps=None) -> Tensor",
+    "logit|special_logit[_](Tensor self, float? eps=None) -> Tensor",
     "log(x / (1 - x)) with x = self, clamped to [eps, 1 - eps] if eps is given", [](Samples& s) {
       unary_samples_in<0.1, 0.9>(s);
       s.add({sample_uniform({3, 4}, -0.2, 1.2), 0.05});

@@ -55,14 +55,14 @@ extern constinit const OpDef ceil_op = unary_same<Ceil, Accept::NoBool>(
     "ceil[_](Tensor self) -> Tensor", "the least integer not below self", Saved::None, step_vjp,
     round_samples, {"Ceil", 13});
 extern constinit const OpDef trunc_op = unary_same<Trunc, Accept::NoBool>(
-    "trunc[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, step_vjp,
+    "trunc|fix[_](Tensor self) -> Tensor", "self without its fraction", Saved::None, step_vjp,
     round_samples);
 extern constinit const OpDef round_op = unary_same<Round, Accept::NoBool>(
-    "round[_](Tensor self) -> Tensor", "the nearest integer, ties to even", Saved::None, step_vjp,
-    round_samples, {"Round", 11});
+    "round|special_round[_](Tensor self) -> Tensor", "the nearest integer, ties to even",
+    Saved::None, step_vjp, round_samples, {"Round", 11});
 extern constinit const OpDef round_decimals_op =
     unary_same<RoundDecimals, Accept::Floating, kernels::FloatTypes>(
-        "round[_].decimals(Tensor self, *, int decimals) -> Tensor",
+        "round|special_round[_].decimals(Tensor self, *, int decimals) -> Tensor",
         "rounded to a number of decimals; negative ones round to tens, hundreds…", Saved::None,
         step_vjp, [](Samples& s) {
           s.add_no_grad({sample_randn({3, 4})}, {{"decimals", 1}});
@@ -74,11 +74,8 @@ extern constinit const OpDef frac_op = unary_same<Frac, Accept::Floating, kernel
     "frac[_](Tensor self) -> Tensor", "self - trunc(self)", Saved::None,
     [](const Vjp& v) -> Tensors { return {v.grad}; }, unary_samples);
 extern constinit const OpDef sign_op =
-    unary_same<Sign>("sign[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, step_vjp,
+    unary_same<Sign>("sign|sgn[_](Tensor self) -> Tensor", "-1, 0 or 1", Saved::None, step_vjp,
                      round_samples, {"Sign", 13});
-extern constinit const OpDef sgn_op =
-    alias<sign_op>("sgn[_](Tensor self) -> Tensor", "sign", round_samples);
-
 extern constinit const OpDef positive_op = {
     .schema = "positive(Tensor self) -> Tensor",
     .doc = "self itself",

@@ -45,7 +45,7 @@ Tensors norm_vjp(const Vjp& v) {
   if (p == 1) return {g.mul(x.sign())};
   if (p == 2) return {x.mul(unless_zero(g.div(norm)))};
   if (std::isinf(p)) {
-    const Tensor reached = x.abs().eq(norm).to(x.dtype());
+    const Tensor reached = x.abs().eq(norm).logical_or(x.isnan()).to(x.dtype());  // NaN wins
     return {x.sign().mul(reached).mul(g.div(reached.sum(dims.ref(), true)))};
   }
   if (p < 1) {

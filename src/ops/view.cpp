@@ -1,6 +1,6 @@
 // Views: ops whose result looks at the storage of their input. infer computes sizes, strides and
-// offset, and the door shares the storage; there are no kernels. Other shape ops are compositions
-// of these (shape.cpp).
+// offset, and the dispatcher shares the storage; there are no kernels. Other shape ops are
+// compositions of these (shape.cpp).
 #include <algorithm>
 
 #include "base/parallel.h"

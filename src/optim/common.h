@@ -5,11 +5,11 @@
 #include "pellucid/memory.h"
 #include "pellucid/ops.h"
 #include "pellucid/optim/optimizer.h"
-#include "pellucid/profiler.h"
+#include "pellucid/recorder.h"
 
 namespace pellucid::optim {
 
-/// Calls f(parameter, gradient, options) for each parameter that has a gradient, with recording
+/// Calls f(parameter, gradient, options) for each parameter that has a gradient, with tracking
 /// off; Options is the class of the groups' options.
 template <class Options, class F>
 void for_each_gradient(std::string_view name, std::vector<OptimizerParamGroup>& groups,

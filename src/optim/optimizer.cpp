@@ -225,6 +225,7 @@ size_t Optimizer::size() const {
 Tensor Optimizer::loss_of(const LossClosure& closure) {
   if (!closure) return {};
   const AutoGradMode on(true);
+  const MemoryCategoryGuard category(MemoryCategory::Other);  // a forward pass like any other
   return closure();
 }
 

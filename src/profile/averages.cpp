@@ -1,29 +1,19 @@
-// See averages.h and ceiling.h; and torch.profiler's table, which shows averages.
+// See averages.h; and torch.profiler's table, which shows averages.
 #include "profile/averages.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 
-#include "profile/ceiling.h"
+#include "profile/overhead.h"
 #include "profile/reports.h"
 #include "profile/table.h"
+#include "profile/time_parts.h"
 
 namespace pellucid::profile {
-
-double memory_rate(const MachineCeilings& m, double bytes) {
-  for (const MemoryLevel& level : m.levels)
-    if (bytes <= static_cast<double>(level.bytes)) return std::max(level.all.read, level.all.copy);
-  return m.levels.empty() ? 0 : std::max(m.levels.back().all.read, m.levels.back().all.copy);
-}
-
-Ceiling ceiling_of(const MachineCeilings& m, double flops, double bytes) {
-  const double rate = memory_rate(m, bytes);
-  return {.compute = m.flops_all > 0 ? 1e9 * flops / m.flops_all : 0,
-          .memory = rate > 0 ? 1e9 * bytes / rate : 0};
-}
 
 GroupBy group_by(std::string_view word, GroupBy otherwise) {
   if (word.empty()) return otherwise;
@@ -90,18 +80,87 @@ void Rate::add(const Event& e, const Signature& s, double least_time) {
   least += least_time;
 }
 
+void TimeSplit::add(const TimeSplit& o) {
+  compute += o.compute;
+  memory += o.memory;
+  dispatch += o.dispatch;
+  faults += o.faults;
+  preempted += o.preempted;
+  waiting += o.waiting;
+  first += o.first;
+  unexplained += o.unexplained;
+}
+
+namespace {
+
+// Splits the time of single ops.
+class OpSplitter {
+ public:
+  OpSplitter(const Profile& p, const std::vector<int32_t>& first,
+             const std::vector<LeastSeconds>& ceilings)
+      : p_(p),
+        ceilings_(ceilings),
+        dispatch_(find_dispatch(p).nanoseconds),
+        excess_(p.events.size()),
+        stalls_(p.events.size()) {
+    std::vector<Rate> later(p.signatures.size());
+    for (size_t i = 0; i < p.events.size(); ++i) {
+      const int32_t s = p.events[i].signature;
+      if (first[at(s)] != static_cast<int32_t>(i))
+        later[at(s)].add(p.events[i], p.signatures[at(s)], 0);
+    }
+    for (size_t s = 0; s < later.size(); ++s)
+      if (later[s].calls > 0)
+        excess_[at(first[s])] = static_cast<double>(p.events[at(first[s])].self) -
+                                later[s].time / static_cast<double>(later[s].calls);
+    for (const Stall& s : p.stalls) {
+      if (s.event < 0 || s.thread != p.events[at(s.event)].thread) continue;  // beside the op
+      stalls_[at(s.event)][static_cast<size_t>(s.kind)] += static_cast<double>(s.duration);
+    }
+  }
+
+  TimeSplit operator()(size_t event) const {
+    auto left = static_cast<double>(p_.events[event].self);
+    const auto take = [&left](double nanoseconds) {
+      const double part = std::clamp(nanoseconds, 0.0, std::max(0.0, left));
+      left -= part;
+      return part;
+    };
+    const LeastSeconds& c = ceilings_[at(p_.events[event].signature)];
+    TimeSplit split;
+    (c.memory_bound() ? split.memory : split.compute) = take(1e9 * c.least());
+    split.dispatch = take(dispatch_);
+    const auto stall = [&](Stall::Kind kind) { return stalls_[event][static_cast<size_t>(kind)]; };
+    split.faults = take(stall(Stall::Kind::PageFault));
+    split.preempted = take(stall(Stall::Kind::Preempted));
+    split.waiting = take(stall(Stall::Kind::Waiting));
+    split.first = take(excess_[event]);
+    split.unexplained = left;
+    return split;
+  }
+
+ private:
+  const Profile& p_;
+  const std::vector<LeastSeconds>& ceilings_;
+  double dispatch_;
+  std::vector<double> excess_;                 // of first calls, beyond the mean of later ones
+  std::vector<std::array<double, 3>> stalls_;  // by Stall::Kind
+};
+
+}  // namespace
+
 Averages::Averages(const Profile& p, GroupBy by) {
   Numbering number;
   group.key = keys_of(p, by, number);
   group.count = number.size();
   find_outermost(p, group);
   const std::vector<int64_t> memory = inclusive_memory(p);
-  std::vector<Ceiling> ceilings;
-  for (const Signature& s : p.signatures)
-    ceilings.push_back(ceiling_of(p.machine, s.flops, s.bytes));
+  const MachineRates rates = rates_of(p.machine);
+  std::vector<LeastSeconds> ceilings;
+  for (const Signature& s : p.signatures) ceilings.push_back(rates.least(s.flops, s.bytes));
   rows.resize(at(number.size()));
   const std::vector<int32_t> first = first_calls(p);
-  std::vector<Rate> later(p.signatures.size());
+  const OpSplitter split(p, first, ceilings);
   for (size_t i = 0; i < p.events.size(); ++i) {
     const Event& e = p.events[i];
     Average& a = rows[at(group.key[i])];
@@ -119,32 +178,31 @@ Averages::Averages(const Profile& p, GroupBy by) {
     a.flops += s.flops;
     a.contraction_flops += s.contraction_flops;
     a.bytes += s.bytes;
-    const Ceiling& ceiling = ceilings[at(e.signature)];
-    a.least_time += ceiling.least();
-    a.compute_time += ceiling.compute;
-    a.memory_time += ceiling.memory;
+    const LeastSeconds& ceiling = ceilings[at(e.signature)];
+    const double least = 1e9 * ceiling.least();
+    a.least_time += least;
+    a.compute_time += 1e9 * ceiling.compute;
+    a.memory_time += 1e9 * ceiling.memory;
     ++a.op_calls;
     a.op_time += e.self;
+    a.split.add(split(i));
     const bool is_first = first[at(e.signature)] == static_cast<int32_t>(i);
-    (is_first ? a.first : a.warm).add(e, s, ceiling.least());
-    if (!is_first) later[at(e.signature)].add(e, s, 0);
-  }
-  for (size_t s = 0; s < later.size(); ++s) {
-    if (later[s].calls == 0) continue;
-    const Event& e = p.events[at(first[s])];
-    rows[at(group.key[at(first[s])])].first_excess += std::max(
-        0.0, static_cast<double>(e.self) - later[s].time / static_cast<double>(later[s].calls));
+    (is_first ? a.first : a.warm).add(e, s, least);
   }
   for (const Stall& s : p.stalls) {
     if (s.event < 0) continue;
     const Event& e = p.events[at(s.event)];
     if (p.signatures[at(e.signature)].kind != EventKind::Op) continue;
     Average& a = rows[at(group.key[at(s.event)])];
-    const bool fault = s.kind == Stall::Kind::PageFault;
-    (fault ? a.faults : a.switches) += s.count;
-    if (s.thread == e.thread)  // the time of others runs beside that of the op
-      (fault ? a.fault_time : a.off_core_time) += static_cast<double>(s.duration);
+    (s.kind == Stall::Kind::PageFault ? a.faults : a.switches) += s.count;
   }
+}
+
+TimeParts::TimeParts(const Profile& p, const Overhead& o)
+    : scopes(static_cast<double>(o.scope_time - o.wait_time)),
+      waits(static_cast<double>(o.wait_time)),
+      outside(static_cast<double>(o.outside)) {
+  for (const Average& a : Averages(p, GroupBy::Op).rows) ops.add(a.split);
 }
 
 Cell ceiling_cell(const Average& a, bool known) {
@@ -154,30 +212,27 @@ Cell ceiling_cell(const Average& a, bool known) {
   return c;
 }
 
+std::string ceiling_lines(const Profile& p, const std::vector<Average>& rows) {
+  const MachineRates rates = rates_of(p.machine);
+  if (!rates.known()) return "ceilings: not measured yet; run `pellucid doctor` once\n";
+  double most = 0;
+  for (const Average& a : rows)
+    if (a.rate().time > 0) most = std::max(most, a.rate().least / a.rate().time);
+  std::string out = fmt::format("ceilings: {}, {} thread{}\n", rates.text(), p.machine.threads,
+                                p.machine.threads == 1 ? "" : "s");
+  if (const std::string why = rates.warning(most); !why.empty())
+    out += fmt::format("warning: {}\n", why);
+  return out;
+}
+
 std::string rate_note(const std::vector<Average>& rows) {
   const bool cold = std::any_of(rows.begin(), rows.end(), [](const Average& a) {
     return a.first.calls > 0 && a.warm.calls == 0;
   });
   return fmt::format(
-      "rates and % of ceiling: without the first call of each kind, which touches its memory for "
+      "rates and % of ceiling exclude the first call of each kind, which touches its memory for "
       "the first time{}\n",
-      cold ? "; * first calls alone" : "");
-}
-
-TimeShares::TimeShares(const Average& a, double dispatch_of_call) {
-  double left = 1;
-  const auto take = [&](double nanoseconds) {
-    const double share =
-        std::min(left, nanoseconds / std::max(1.0, static_cast<double>(a.op_time)));
-    left -= share;
-    return share;
-  };
-  ceiling = take(a.least_time);
-  dispatch = take(dispatch_of_call * static_cast<double>(a.op_calls));
-  faults = take(a.fault_time);
-  off_core = take(a.off_core_time);
-  first = take(a.first_excess);
-  unexplained = left;
+      cold ? "; * only first calls" : "");
 }
 
 std::string group_name(const Profile& p, GroupBy by, int32_t event, bool full_paths) {
@@ -195,17 +250,6 @@ std::string group_name(const Profile& p, GroupBy by, int32_t event, bool full_pa
 }
 
 namespace {
-
-// torch.profiler's own units, which are binary ones.
-Cell torch_memory(int64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  const double size = std::fabs(b);
-  return cell(size >= 0x1p30   ? fmt::format("{:.2f} GB", b / 0x1p30)
-              : size >= 0x1p20 ? fmt::format("{:.2f} MB", b / 0x1p20)
-              : size >= 0x1p10 ? fmt::format("{:.2f} KB", b / 0x1p10)
-                               : fmt::format("{} B", bytes),
-              b);
-}
 
 struct FlopsUnit {
   double scale = 1;
@@ -285,8 +329,8 @@ std::vector<ReportTable> averages_report(const Profile& p, const ReportOptions& 
                                share_cell(total, whole),
                                time_cell(total),
                                time_cell(total / static_cast<double>(a.calls)),
-                               torch_memory(a.memory),
-                               torch_memory(a.self_memory),
+                               memory_cell(a.memory),
+                               memory_cell(a.self_memory),
                                cell(fmt::format("{}", a.calls), static_cast<double>(a.calls))};
     const Event& e = p.events[at(a.event)];
     if (by == GroupBy::Shape)

@@ -22,6 +22,22 @@ struct Rate {
   void add(const Event& e, const Signature& s, double least_time);
 };
 
+/// What the time of ops went to, in nanoseconds. Each op's time is split by itself, so that the
+/// parts of any group are the sums of its ops' parts, and all groups tell the same of the run.
+struct TimeSplit {
+  double compute = 0, memory = 0;  ///< what the work takes at the ceiling that binds
+  double dispatch = 0;             ///< what calling takes
+  double faults = 0;               ///< pages that the system had to bring
+  double preempted = 0;            ///< the thread's core was given to somebody else
+  double waiting = 0;              ///< the thread waited for something
+  double first = 0;                ///< what else first calls of a kind took beyond later ones
+  double unexplained = 0;          ///< the rest: below both ceilings
+  double sum() const {
+    return compute + memory + dispatch + faults + preempted + waiting + first + unexplained;
+  }
+  void add(const TimeSplit& o);
+};
+
 /// The sums of one group. Times in nanoseconds; `total` counts no moment twice.
 struct Average {
   int32_t event = -1;  ///< one of them: it has the key's name, sizes, line, module, stack
@@ -29,29 +45,17 @@ struct Average {
   int64_t memory = 0, self_memory = 0;  ///< allocated and not freed
   double flops = 0, contraction_flops = 0, bytes = 0;
   int64_t op_calls = 0, op_time = 0;         ///< of ops alone
+  TimeSplit split;                           ///< of op_time
   double least_time = 0;                     ///< nanoseconds its ops would take at the ceilings
   double compute_time = 0, memory_time = 0;  ///< the same at each ceiling alone
   /// The first call of a kind (op, sizes, dtypes, attributes) touches its memory for the first
   /// time and makes its primitives, so rates are of the calls after it.
   Rate warm, first;
-  double first_excess = 0;  ///< what first calls took beyond the mean of the others of their kind
   /// The warm calls, or the first ones where there are no others.
   const Rate& rate() const { return warm.calls > 0 ? warm : first; }
-  int64_t faults = 0, switches = 0;          ///< of its ops, those of the pool's threads too
-  double fault_time = 0, off_core_time = 0;  ///< nanoseconds that they took of op_time
+  int64_t faults = 0, switches = 0;  ///< of its ops, those of the pool's threads too
   /// "memory" or "compute": which ceiling is the nearer one.
   std::string_view bound() const { return memory_time > compute_time ? "memory" : "compute"; }
-};
-
-/// What the time of a group's ops went to; the shares sum to 1.
-struct TimeShares {
-  TimeShares(const Average& a, double dispatch_of_call);
-  double ceiling = 0;      ///< what the work takes at the ceiling that binds
-  double dispatch = 0;     ///< what calling takes
-  double faults = 0;       ///< pages that the system had to bring
-  double off_core = 0;     ///< time in which the thread had no core
-  double first = 0;        ///< what else first calls of a kind took beyond later ones
-  double unexplained = 0;  ///< the rest
 };
 
 struct Averages {
@@ -64,6 +68,9 @@ struct Averages {
 /// The share of its ceiling that a group's rate reaches, marked where it is of first calls; empty
 /// unless `known`.
 Cell ceiling_cell(const Average& a, bool known);
+/// "ceilings: 111.22 GFLOP/s, 28.40 GB/s (read from memory…)", and a warning where they are too low
+/// or an op went beyond them.
+std::string ceiling_lines(const Profile& p, const std::vector<Average>& rows);
 /// What the rates of a table are of, as a line below it.
 std::string rate_note(const std::vector<Average>& rows);
 

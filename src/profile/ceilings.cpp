@@ -3,8 +3,11 @@
 // error.
 #include "profile/ceilings.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/atomic_file.h"
 #include "base/env.h"
 #include "base/parallel.h"
 
@@ -44,19 +48,39 @@ double seconds_of(const std::function<void()>& work) {
 
 constexpr double kSlowest = 4e9;  // units a second of any machine: bytes from memory, FLOPs
 
-// Units of work per second of the best run; `work(n)` does n passes. Other programs may hold the
-// cores for many milliseconds, so the work is sized by the rate that is expected at least, then by
-// the quickest run so far; a busy machine must not make the measurement long either.
-double best_rate(const Effort& effort, Clock::time_point deadline, double expected,
-                 double units_per_pass, const std::function<void(int64_t)>& work) {
+// Processor time of all threads of the process.
+double processor_seconds() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
+
+// The best run of a loop, and whether its threads had their cores while it ran.
+struct BestRun {
+  double rate = 0;
+  bool undisturbed = false;
+};
+
+constexpr double kTolerance = 0.9;
+
+// Units of work per second of the best run; `work(n)` does n passes on `threads` threads. Other
+// programs may hold the cores for many milliseconds, so the work is sized by the rate that is
+// expected at least, then by the quickest run so far; a busy machine must not make the measurement
+// long either.
+BestRun best_rate(const Effort& effort, Clock::time_point deadline, double expected,
+                  double units_per_pass, int threads, const std::function<void(int64_t)>& work) {
   auto passes = static_cast<int64_t>(std::ceil(expected * effort.seconds / units_per_pass));
-  double best = 0, spent = 0;
+  BestRun best;
+  double spent = 0;
   for (int run = 0; run < effort.runs &&
-                    (best == 0 || (spent < 6 * effort.seconds && Clock::now() < deadline));) {
+                    (best.rate == 0 || (spent < 6 * effort.seconds && Clock::now() < deadline));) {
+    const double used = processor_seconds();
     const double taken = std::max(seconds_of([&] { work(passes); }), 1e-9);
-    best = std::max(best, units_per_pass * static_cast<double>(passes) / taken);
+    const double share = (processor_seconds() - used) / taken / threads;
+    const double rate = units_per_pass * static_cast<double>(passes) / taken;
+    if (rate > best.rate) best = {rate, share > kTolerance};
     spent += taken;
-    const double quickest = units_per_pass * static_cast<double>(passes) / best;
+    const double quickest = units_per_pass * static_cast<double>(passes) / best.rate;
     if (quickest < effort.seconds / 2)
       passes = static_cast<int64_t>(static_cast<double>(passes) * effort.seconds / quickest) + 1;
     else
@@ -92,14 +116,17 @@ std::atomic<uint64_t> keep;  // what reads gave, so that they are not left out
 // scheduler.
 MemoryRates measure_rates(const CeilingLoops& loops, char* data, int64_t bytes, int threads,
                           const Effort& effort, Clock::time_point deadline,
-                          const MemoryRates& expected) {
+                          const MemoryRates& expected, bool& busy) {
   const int64_t half = bytes / threads / 2 / kUnit * kUnit;
   const auto first = [&](int64_t thread) { return data + 2 * half * thread; };
   const auto run = [&](double rate, const std::function<void(int64_t, int64_t)>& body) {
-    return best_rate(effort, deadline, rate, 2.0 * static_cast<double>(half) * threads,
-                     [&](int64_t passes) {
-                       parallel_chunks(threads, [&](int64_t thread) { body(thread, passes); });
-                     });
+    const BestRun best =
+        best_rate(effort, deadline, rate, 2.0 * static_cast<double>(half) * threads, threads,
+                  [&](int64_t passes) {
+                    parallel_chunks(threads, [&](int64_t thread) { body(thread, passes); });
+                  });
+    busy = busy || !best.undisturbed;
+    return best.rate;
   };
   MemoryRates rates;
   rates.write =
@@ -129,15 +156,13 @@ std::vector<MemoryLevel> levels_of(const CpuInfo& cpu, int threads, const Effort
 }
 
 // All threads together are never slower than one, unless other programs hold the cores.
-constexpr double kTolerance = 0.9;
 bool at_least(const MemoryRates& all, const MemoryRates& one) {
   return all.read > kTolerance * one.read && all.write > kTolerance * one.write &&
          all.copy > kTolerance * one.copy;
 }
 
-bool matches(const MachineCeilings& c) {
-  return c.cpu == cpu_info().model && c.isa == isa_name(isa()) && c.threads == get_num_threads() &&
-         c.version == PELLUCID_VERSION;
+bool same_subject(const MachineCeilings& a, const MachineCeilings& b) {
+  return a.cpu == b.cpu && a.isa == b.isa && a.threads == b.threads && a.version == b.version;
 }
 
 Json to_json(const MemoryRates& r) {
@@ -199,16 +224,18 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
 
   tell("multiply-adds", 0);
   const auto multiply_add = [&](int threads, double expected) {
-    return best_rate(effort, deadline, expected, loops.flops_per_pass * threads,
-                     [&](int64_t passes) {
-                       parallel_chunks(threads, [&](int64_t) {
-                         keep.store(static_cast<uint64_t>(loops.multiply_add(passes)), kRelaxed);
-                       });
-                     });
+    const BestRun best = best_rate(
+        effort, deadline, expected, loops.flops_per_pass * threads, threads, [&](int64_t passes) {
+          parallel_chunks(threads, [&](int64_t) {
+            keep.store(static_cast<uint64_t>(loops.multiply_add(passes)), kRelaxed);
+          });
+        });
+    c.busy = c.busy || !best.undisturbed;
+    return best.rate;
   };
   c.flops_one = multiply_add(1, kSlowest);
   c.flops_all = multiply_add(c.threads, 2 * c.flops_one);
-  c.busy = c.flops_all < kTolerance * c.flops_one;
+  c.busy = c.busy || c.flops_all < kTolerance * c.flops_one;
 
   for (size_t i = 0; i < c.levels.size(); ++i) {
     MemoryLevel& level = c.levels[i];
@@ -220,9 +247,10 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
     const bool is_private = level.name == "L1" || level.name == "L2";
     level.one =
         measure_rates(loops, buffer.data(), is_private ? level.bytes / c.threads : level.bytes, 1,
-                      effort, deadline, {kSlowest, kSlowest, kSlowest});
-    level.all = measure_rates(loops, buffer.data(), level.bytes, c.threads, effort, deadline,
-                              {2 * level.one.read, 2 * level.one.write, 2 * level.one.copy});
+                      effort, deadline, {kSlowest, kSlowest, kSlowest}, c.busy);
+    level.all =
+        measure_rates(loops, buffer.data(), level.bytes, c.threads, effort, deadline,
+                      {2 * level.one.read, 2 * level.one.write, 2 * level.one.copy}, c.busy);
     c.busy = c.busy || !at_least(level.all, level.one);
   }
   tell("done", steps);
@@ -230,13 +258,17 @@ MachineCeilings measure_ceilings(const Effort& effort, const CeilingProgress& pr
   return c;
 }
 
-std::string ceilings_file() {
-  const std::string name = fmt::format("/pellucid/ceilings-{}.json", get_num_threads());
+std::string ceilings_file(std::string_view isa_level, int threads) {
+  const std::string name =
+      fmt::format("/pellucid/ceilings-{}-{}-{:08x}.json", isa_level, threads,
+                  static_cast<uint32_t>(std::hash<std::string>{}(cpu_info().model)));
   if (const auto folder = env_string("XDG_CACHE_HOME"); folder && folder->starts_with('/'))
     return *folder + name;
   if (const auto home = env_string("HOME")) return *home + "/.cache" + name;
   return "";
 }
+
+std::string ceilings_file() { return ceilings_file(isa_name(isa()), get_num_threads()); }
 
 bool is_stale(const MachineCeilings& c) {
   struct stat facts {};
@@ -245,6 +277,7 @@ bool is_stale(const MachineCeilings& c) {
 }
 
 void take_best(MachineCeilings& c, const MachineCeilings& other) {
+  if (!same_subject(c, other)) return;
   const auto best = [](MemoryRates& a, const MemoryRates& b) {
     a = {std::max(a.read, b.read), std::max(a.write, b.write), std::max(a.copy, b.copy)};
   };
@@ -255,14 +288,22 @@ void take_best(MachineCeilings& c, const MachineCeilings& other) {
       best(c.levels[i].one, other.levels[i].one);
       best(c.levels[i].all, other.levels[i].all);
     }
+  c.busy = c.busy && other.busy;  // what one of them had cores for is right
 }
 
 std::optional<MachineCeilings> load_ceilings(const std::string& file) {
+  return load_ceilings(file, isa_name(isa()), get_num_threads());
+}
+
+std::optional<MachineCeilings> load_ceilings(const std::string& file, std::string_view isa_level,
+                                             int threads) {
   std::ifstream stream(file);
   if (!stream) return std::nullopt;
   try {
     MachineCeilings c = from_json(Json::parse(stream));
-    if (!matches(c)) return std::nullopt;
+    if (c.cpu != cpu_info().model || c.isa != isa_level || c.threads != threads ||
+        c.version != PELLUCID_VERSION)
+      return std::nullopt;
     c.from_cache = true;
     c.file = file;
     return c;
@@ -297,33 +338,61 @@ MachineCeilings ceilings_from_text(const std::string& text) {
 bool save_ceilings(const std::string& file, const MachineCeilings& c) {
   if (file.empty()) return false;
   make_folders(file);
-  const std::string temporary = fmt::format("{}.{}.part", file, getpid());
-  {
-    std::ofstream stream(temporary);
-    stream << ceilings_text(c) << '\n';
-    stream.close();
-    if (!stream) {
-      std::remove(temporary.c_str());
-      return false;
-    }
-  }
-  if (std::rename(temporary.c_str(), file.c_str()) == 0) return true;
-  std::remove(temporary.c_str());
-  return false;
+  try {
+    io::write_file("ceilings", file, ceilings_text(c) + '\n');
+    return true;
+  } catch (const IoError&) { return false; }  // they are measured again next time
+}
+
+bool merge_ceilings(const std::string& file, MachineCeilings& c) {
+  if (file.empty()) return false;
+  make_folders(file);
+  const int folder =
+      open(file.substr(0, file.rfind('/') + 1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) flock(folder, LOCK_EX);
+  if (const auto kept = load_ceilings(file, c.isa, c.threads)) take_best(c, *kept);
+  const bool saved = save_ceilings(file, c);
+  if (folder >= 0) close(folder);  // gives the lock back
+  return saved;
+}
+
+namespace {
+
+// Measures with the level and the threads that are set, and keeps the result.
+MachineCeilings measure_and_keep(const std::string& file, Remeasure when,
+                                 const CeilingProgress& progress) {
+  MachineCeilings c = measure_ceilings({}, progress);
+  if (when == Remeasure::Replace ? save_ceilings(file, c) : merge_ceilings(file, c)) c.file = file;
+  return c;
+}
+
+}  // namespace
+
+MachineCeilings ceilings_of_run(std::string_view isa_level, int threads, bool may_measure) {
+  if (isa_level.empty()) isa_level = isa_name(isa());
+  if (threads < 1) threads = get_num_threads();
+  const std::string file = ceilings_file(isa_level, threads);
+  const std::optional<MachineCeilings> kept = load_ceilings(file, isa_level, threads);
+  if (kept && (!may_measure || !is_stale(*kept))) return *kept;
+  if (!may_measure) return {};
+  const IsaGuard level(isa_from_name(isa_level));
+  const int before = get_num_threads();
+  set_num_threads(threads);
+  MachineCeilings c = measure_and_keep(file, Remeasure::IfMissing, {});
+  set_num_threads(before);
+  return c;
 }
 
 }  // namespace pellucid::profile
 
 namespace pellucid {
 
-MachineCeilings machine_ceilings(bool fresh, const CeilingProgress& progress) {
+MachineCeilings machine_ceilings(Remeasure when, const CeilingProgress& progress) {
   const std::string file = profile::ceilings_file();
-  const std::optional<MachineCeilings> kept = fresh ? std::nullopt : profile::load_ceilings(file);
-  if (kept && !profile::is_stale(*kept)) return *kept;
-  MachineCeilings c = profile::measure_ceilings({}, progress);
-  if (kept) profile::take_best(c, *kept);
-  if (profile::save_ceilings(file, c)) c.file = file;
-  return c;
+  if (when == Remeasure::IfMissing)
+    if (const auto kept = profile::load_ceilings(file); kept && !profile::is_stale(*kept))
+      return *kept;
+  return profile::measure_and_keep(file, when, progress);
 }
 
 }  // namespace pellucid

@@ -1,8 +1,7 @@
-// What is known only when all events are read: when events that were cut off ended, whose line and
-// module backward work has, and which block of memory was freed by whom.
+// What is known only when all events are read: when events that were cut off ended, and whose line
+// and module backward work has.
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "profile/collect.h"
 
@@ -58,48 +57,12 @@ void charge_backward(Collected& all) {
   }
 }
 
-// Matches frees with allocations, over all threads in the order of time, and finds the peak.
-void pair_blocks(Collected& all) {
-  Profile& p = all.profile;
-  // Blocks of one thread may have the same stamp; they are in order already.
-  std::stable_sort(all.blocks.begin(), all.blocks.end(),
-                   [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
-  std::unordered_map<uint64_t, int32_t> alive;
-  int64_t now = p.run.memory_at_start, peak = now;
-  for (const Collected::Block& b : all.blocks) {
-    const auto event = [&]() -> Event* {
-      return b.event >= 0 ? &p.events[static_cast<size_t>(b.event)] : nullptr;
-    }();
-    const uint64_t key = Collected::key(b.process, b.address);
-    if (b.is_free) {
-      now -= b.bytes;
-      if (event) event->freed += b.bytes;
-      if (const auto it = alive.find(key); it != alive.end()) {
-        Allocation& a = p.allocations[static_cast<size_t>(it->second)];
-        a.end = b.at;
-        a.freed_by = b.event;
-        alive.erase(it);
-      }
-      continue;
-    }
-    now += b.bytes;
-    peak = std::max(peak, now);
-    if (event) event->allocated += b.bytes;
-    alive[key] = static_cast<int32_t>(p.allocations.size());
-    const int category = std::min<int>(b.category, kMemoryCategoryCount - 1);
-    p.allocations.push_back(
-        {b.at, -1, b.bytes, b.event, -1, b.thread, static_cast<MemoryCategory>(category)});
-  }
-  p.run.peak_memory = peak;
-}
-
 }  // namespace
 
 void charge_events(Collected& all) {
   close_open_events(all.profile);
   skip_headers(all.profile);
   charge_backward(all);
-  pair_blocks(all);
 }
 
 }  // namespace pellucid::profile

@@ -6,9 +6,10 @@
 #include <fstream>
 #include <map>
 
+#include "base/files.h"
 #include "profile/collect.h"
 #include "profile/index.h"
-#include "profile/stalls.h"
+#include "recorder/stalls.h"
 
 namespace pellucid::profile {
 namespace {
@@ -107,8 +108,9 @@ void add_counted(Collected& all, const RawStall& r, int32_t process, const Proce
 
 void read_stalls(Collected& all, const std::string& folder, const std::string& tag, int32_t process,
                  const ProcessClock& clock) {
-  std::ifstream file(fmt::format("{}/stalls-{}", folder, tag), std::ios::binary);
-  if (!file) return;
+  const std::string path = fmt::format("{}/stalls-{}", folder, tag);
+  if (!io::is_regular(path)) return;
+  std::ifstream file(path, std::ios::binary);
   Profile& p = all.profile;
   std::map<int32_t, std::vector<RawStall>> by_thread;
   const Timeline timeline(p, process);

@@ -48,6 +48,18 @@ void settle_clocks(std::map<std::string, Definitions>& processes, const std::str
   }
 }
 
+// A process that was killed lasted as long as its blocks tell; one that ended before another gave
+// its memory back.
+void end_processes(Collected& all) {
+  int64_t last = 0;
+  for (const Collected::Block& b : all.blocks) {
+    Collected::ProcessMemory& m = all.memory[static_cast<size_t>(b.process)];
+    m.end = std::max(m.end, b.at);
+  }
+  for (const Collected::ProcessMemory& m : all.memory) last = std::max(last, m.end);
+  for (Collected::ProcessMemory& m : all.memory) m.closes = m.end < last;
+}
+
 }  // namespace
 
 int32_t Collected::place_of(const Site& s) {
@@ -92,6 +104,22 @@ void Collected::add_note(const std::string& text) {
     notes.push_back(text);
 }
 
+int32_t Collected::idle_signature() {
+  if (idle < 0) {
+    idle = static_cast<int32_t>(profile.signatures.size());
+    Signature s;
+    s.kind = EventKind::Wait;
+    s.name = "(threads of the pool without work)";
+    profile.signatures.push_back(std::move(s));
+  }
+  return idle;
+}
+
+bool Collected::is_python_package(const std::string& file) const {
+  if (!python_package.empty()) return file.starts_with(python_package);
+  return file.find("-packages/pellucid/") != std::string::npos;
+}
+
 Profile collect(const std::string& folder) {
   Collected all;
   const std::vector<std::string> names = files_of(folder);
@@ -125,6 +153,14 @@ Profile collect(const std::string& folder) {
       read_events(all, d, thread, file, RawFile(folder + "/" + name + ".more"));
   }
   charge_events(all);
+  for (const auto& [tag, d] : processes) {
+    if (d.number >= static_cast<int32_t>(all.memory.size())) continue;  // it has no start
+    Collected::ProcessMemory& m = all.memory[static_cast<size_t>(d.number)];
+    m.begin = d.clock.nanoseconds - all.start_ns;
+    m.end = d.ended ? d.end_ns - all.start_ns : m.begin;
+  }
+  end_processes(all);
+  pair_blocks(all);
   for (const auto& [tag, d] : processes) read_stalls(all, folder, tag, d.process, d.clock);
   std::stable_sort(p.stalls.begin(), p.stalls.end(),
                    [](const Stall& a, const Stall& b) { return a.begin < b.begin; });

@@ -1,6 +1,7 @@
 // What is gathered while the raw files of a recording are read.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -42,13 +43,20 @@ struct Collected {
     uint64_t node;
   };
   struct Block {
-    uint64_t ticks, address;
+    uint64_t address;
     int64_t bytes;
-    int32_t process;
     int64_t at;
-    int32_t thread, event;
+    uint32_t number;  // among those of all threads; 0: before all that have one, in their order
+    int32_t process, thread, event;
     uint8_t category;
     bool is_free;
+    bool is_category;  // nothing is taken or given back: the block is counted as this from now on
+  };
+  /// What is known of the memory of one process beyond its blocks.
+  struct ProcessMemory {
+    std::array<int64_t, kMemoryCategoryCount> at_start{};  // bytes that were alive then
+    int64_t begin = 0, end = 0;
+    bool closes = false;  // it ended before others: its blocks are free then
   };
   Profile profile;
   Symbols symbols;
@@ -59,6 +67,7 @@ struct Collected {
   std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
   std::vector<BackwardNode> backward;
   std::vector<Block> blocks;
+  std::vector<ProcessMemory> memory;  // by the number of the process
   std::map<std::string, int32_t> module_types;
   std::map<std::tuple<std::string, int, std::string, std::string>, int32_t> places;  // of frames
   std::map<std::pair<int32_t, int32_t>, int32_t> frame_numbers;
@@ -74,12 +83,22 @@ struct Collected {
   int32_t thread_index(int32_t process, int32_t id, const std::string& name = {});
   /// The signature of a module's forward: its type's name.
   int32_t module_signature(int32_t module);
+  /// The signature of samples in which a thread of the pool had nothing to do.
+  int32_t idle_signature();
+  /// Whether a Python file is one of the package's own.
+  bool is_python_package(const std::string& file) const;
+  std::string
+      python_package;  // its folder, where the program told; else "/pellucid/" is looked for
+  int32_t idle = -1;
   /// Adds a sentence to the run's notes, once.
   void add_note(const std::string& text);
 };
 
 /// What is known only when all events are read (charge.cpp).
 void charge_events(Collected& all);
+
+/// Makes allocations of the blocks and finds the peak (pair_blocks.cpp).
+void pair_blocks(Collected& all);
 
 /// Adds the samples of one process (unwind.cpp).
 void read_samples(Collected& all, const std::string& folder, const std::string& tag,

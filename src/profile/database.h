@@ -13,7 +13,7 @@
 namespace pellucid::profile {
 
 inline constexpr int kApplication = 0x706c6c63;  // "pllc", in the file's header
-inline constexpr int kVersion = 3;               // of the format (docs/profile-format.md)
+inline constexpr int kVersion = 4;               // of the format (docs/profile-format.md)
 
 [[noreturn]] inline void fail_file(const std::string& file, std::string_view what) {
   pellucid::detail::raise<IoError>("profile: '{}' {}.", file, what);
@@ -21,13 +21,10 @@ inline constexpr int kVersion = 3;               // of the format (docs/profile-
 
 class Database {
  public:
-  Database(const std::string& file, int flags) : file_(file) {
-    if (sqlite3_open_v2(file.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
-      const std::string why = db_ ? sqlite3_errmsg(db_) : "out of memory";
-      sqlite3_close(db_);
-      fail_file(file, fmt::format("could not be opened: {}", why));
-    }
-  }
+  Database(const std::string& file, int flags) : file_(file) { open(file, flags); }
+  /// For reading a file that may be made up: nothing in its schema is run, nothing is written
+  /// beside it, and it cannot cost more work or memory than a file of `bytes` bytes explains.
+  Database(const std::string& file, uint64_t bytes);
   ~Database() { sqlite3_close_v2(db_); }
   Database(const Database&) = delete;
   void run(const char* sql) {
@@ -39,15 +36,36 @@ class Database {
     if (code == SQLITE_CORRUPT)
       fail_file(file_,
                 fmt::format("is damaged ({}); record the program again", sqlite3_errmsg(db_)));
+    if (code == SQLITE_INTERRUPT)
+      fail_file(file_, "is damaged: reading it does not come to an end");
     fail_file(file_, fmt::format("could not be used: {}", sqlite3_errmsg(db_)));
+  }
+  /// Takes from what a file of this size can hold.
+  void charge(uint64_t bytes) {
+    if (bytes > left_) fail_file(file_, "is damaged: it has more rows than its file has room for");
+    left_ -= bytes;
   }
   sqlite3* get() { return db_; }
   const std::string& file() const { return file_; }
 
  private:
+  void open(const std::string& name, int flags) {
+    if (sqlite3_open_v2(name.c_str(), &db_, flags, nullptr) == SQLITE_OK) return;
+    const std::string why = db_ ? sqlite3_errmsg(db_) : "out of memory";
+    sqlite3_close(db_);
+    fail_file(file_, fmt::format("could not be opened: {}", why));
+  }
   std::string file_;
   sqlite3* db_ = nullptr;
+  uint64_t left_ = UINT64_MAX;  ///< bytes that rows and texts may still take
+  int64_t work_ = 0;            ///< calls of the progress handler that are left
 };
+
+/// The tables, as CREATE statements.
+extern const char* const kSchema;
+/// Throws unless the tables are those of this version of the format, and nothing else is there
+/// that SQLite would run: other views, triggers, virtual tables, generated columns.
+void check_schema(Database& db, int64_t version);
 
 class Statement {
  public:
@@ -66,6 +84,8 @@ class Statement {
   bool next() {
     const int code = sqlite3_step(s_);
     if (code != SQLITE_ROW && code != SQLITE_DONE) db_.complain();
+    constexpr uint64_t kLeastRow = 6;  // bytes in the file of the narrowest table's row
+    if (code == SQLITE_ROW) db_.charge(kLeastRow);
     return code == SQLITE_ROW;
   }
   int64_t integer(int i) const { return sqlite3_column_int64(s_, i); }
@@ -76,9 +96,9 @@ class Statement {
   double number(int i) const { return sqlite3_column_double(s_, i); }
   std::string text(int i) const {
     const auto* t = sqlite3_column_text(s_, i);
-    return t ? std::string(reinterpret_cast<const char*>(t),
-                           static_cast<size_t>(sqlite3_column_bytes(s_, i)))
-             : std::string();
+    const auto size = static_cast<size_t>(t ? sqlite3_column_bytes(s_, i) : 0);
+    db_.charge(size);
+    return std::string(reinterpret_cast<const char*>(t), size);
   }
 
  private:

@@ -2,11 +2,14 @@
 // single calls where nothing repeats), or by the bytes at their peaks. Of one run a side the
 // interval knows the scatter inside it; of several, that between them.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <set>
 
 #include "base/statistics.h"
 #include "pellucid/error.h"
@@ -81,9 +84,29 @@ Side whole_of(const Run& run) {
   return side;
 }
 
+// A change that would be printed as 0.0 % is none, however exactly it is known.
+bool is_negligible(double first, double second) {
+  return std::fabs(second - first) < 0.0005 * std::max(first, second);
+}
+
+// What the interval allows to say. It holds the change itself, which may be one of means while the
+// interval is one of medians.
 void judge(DiffRow& row) {
+  row.low = std::min(row.low, row.change);
+  row.high = std::max(row.high, row.change);
   if (row.low > 0) row.verdict = Verdict::Worse;
   if (row.high < 0) row.verdict = Verdict::Better;
+  if (row.verdict != Verdict::Noise && is_negligible(row.first, row.second))
+    row.verdict = Verdict::Same;
+}
+
+// The change of a row with figures on both sides; false where one of them has nothing.
+bool set_change(DiffRow& row) {
+  if (row.first == 0 && row.second == 0) return false;  // the verdict stays Same
+  row.change = row.first > 0 ? row.second / row.first - 1 : std::numeric_limits<double>::infinity();
+  if (row.first > 0 && row.second > 0) return true;
+  row.verdict = row.first == 0 ? Verdict::Added : Verdict::Removed;
+  return false;
 }
 
 // The change of one run's median with the interval that both medians' intervals allow.
@@ -93,7 +116,7 @@ void compare_medians(DiffRow& row, const Side& a, const Side& b, bool per_step,
   const double scale_b = per_step ? 1 : static_cast<double>(b.calls);
   const double each = 1 - (1 - o.confidence) / 2;  // both must hold
   const Interval low = median_interval(a.samples, each), high = median_interval(b.samples, each);
-  row.has_interval = low.confidence > 0 && high.confidence > 0 && low.low > 0;
+  row.has_interval = low.confidence > 0 && high.confidence > 0 && low.low > 0 && high.low > 0;
   if (!row.has_interval) return;
   row.low = high.low * scale_b / (low.high * scale_a) - 1;
   row.high = high.high * scale_b / (low.low * scale_a) - 1;
@@ -132,12 +155,7 @@ void compare(DiffRow& row, std::span<const Side> sides, size_t cut, bool per_ste
   row.second_calls = b.calls;
   row.first = a.typical;
   row.second = b.typical;
-  if (a.calls == 0 || b.calls == 0) {
-    row.verdict = a.calls == 0 ? Verdict::Added : Verdict::Removed;
-    return;
-  }
-  row.change = row.first > 0 ? row.second / row.first - 1 : 0;
-  if (row.first == 0 && row.second == 0) return;  // not in the steps
+  if (!set_change(row)) return;
   row.verdict = Verdict::Noise;
   if (sides.size() == 2) return compare_medians(row, sides[0], sides[1], per_step, o);
   const auto positive = [](double v) { return v > 0; };
@@ -151,16 +169,77 @@ void compare(DiffRow& row, std::span<const Side> sides, size_t cut, bool per_ste
   judge(row);
 }
 
+// What the total has beyond the rows: with it they sum to the total on each side.
+void add_rest(Diff& d) {
+  DiffRow rest{.name = "(rest)", .verdict = Verdict::Noise, .rest = true};
+  rest.first = d.rows[0].first;
+  rest.second = d.rows[0].second;
+  for (size_t i = 1; i < d.rows.size(); ++i) {
+    rest.first -= d.rows[i].first;
+    rest.second -= d.rows[i].second;
+  }
+  // What is left of sums of the same numbers in another order is nothing.
+  for (auto [side, total] :
+       {std::pair(&rest.first, d.rows[0].first), {&rest.second, d.rows[0].second}})
+    if (std::fabs(*side) < 1e-9 * std::fabs(total)) *side = 0;
+  if (rest.first == 0 && rest.second == 0) return;
+  rest.change = rest.first > 0 && rest.second >= 0 ? rest.second / rest.first - 1
+                                                   : std::numeric_limits<double>::quiet_NaN();
+  d.rows.push_back(std::move(rest));
+}
+
 void finish(Diff& d, const DiffOptions& o) {
+  add_rest(d);
   const double whole = std::max(d.rows[0].first, d.rows[0].second);
   std::stable_sort(d.rows.begin() + 1, d.rows.end(), [](const DiffRow& a, const DiffRow& b) {
     return std::fabs(a.second - a.first) > std::fabs(b.second - b.first);
   });
   for (DiffRow& r : d.rows) {
-    r.regression = r.verdict == Verdict::Worse && r.change > o.threshold &&
+    r.regression = r.verdict == Verdict::Worse && r.change > o.threshold && !r.rest &&
                    r.second - r.first >= kLeastShare * whole;
     d.regression = d.regression || r.regression;
   }
+}
+
+// Recordings that cannot be compared at all.
+void check_modes(std::span<const Profile* const> profiles) {
+  for (const Profile* p : profiles) {
+    PELLUCID_CHECK(p->run.mode == profiles[0]->run.mode, ValueError,
+                   "diff: a profile of mode {} cannot be compared with one of mode {}; record both "
+                   "sides in the same way.",
+                   p->run.mode, profiles[0]->run.mode);
+    PELLUCID_CHECK(p->run.mode == "trace", ValueError,
+                   "diff: profiles of mode {} have no times of ops; record both sides without "
+                   "--{}.",
+                   p->run.mode, p->run.mode);
+  }
+}
+
+// The different values of one fact on each side: where the sides differ, that may be why.
+template <class Fact>
+void warn(Diff& d, std::span<const Profile> first, std::span<const Profile> second,
+          std::string_view what, Fact fact) {
+  std::set<std::string> sides[2];
+  for (const Profile& p : first) sides[0].insert(fact(p));
+  for (const Profile& p : second) sides[1].insert(fact(p));
+  if (sides[0] == sides[1] && sides[0].size() == 1) return;
+  d.warnings.push_back(fmt::format("{} differ: {} and {}", what, fmt::join(sides[0], ", "),
+                                   fmt::join(sides[1], ", ")));
+}
+
+void add_warnings(Diff& d, std::span<const Profile> first, std::span<const Profile> second) {
+  warn(d, first, second, "the programs", [](const Profile& p) { return p.run.program; });
+  warn(d, first, second, "the versions of pellucid",
+       [](const Profile& p) { return p.run.version; });
+  warn(d, first, second, "the processors", [](const Profile& p) { return p.machine.cpu; });
+  warn(d, first, second, "the numbers of threads",
+       [](const Profile& p) { return fmt::format("{}", p.machine.threads); });
+  warn(d, first, second, "the ways in which the programs ended", [](const Profile& p) {
+    return p.run.signal != 0    ? fmt::format("signal {}", p.run.signal)
+           : !p.run.complete    ? std::string("an unfinished recording")
+           : p.run.dropped != 0 ? std::string("events beyond the limit were dropped")
+                                : fmt::format("exit code {}", p.run.exit_code);
+  });
 }
 
 // ---- memory: bytes do not scatter inside a run, and hardly between runs
@@ -174,18 +253,19 @@ void add_bytes(Diff& d, const std::string& name, std::vector<int64_t> first,
     return median(std::vector<double>(v.begin(), v.end()));
   };
   DiffRow r{.name = name, .first = middle(first), .second = middle(second)};
-  r.change = r.first > 0 ? r.second / r.first - 1 : 0;
-  r.has_interval = first.front() > 0;
+  if (!set_change(r)) {
+    d.rows.push_back(std::move(r));
+    return;
+  }
+  r.has_interval = first.front() > 0 && second.front() > 0;
   if (r.has_interval) {
     r.low = static_cast<double>(second.front()) / static_cast<double>(first.back()) - 1;
     r.high = static_cast<double>(second.back()) / static_cast<double>(first.front()) - 1;
   }
-  r.verdict = first == second                 ? Verdict::Same
-              : first.back() == 0             ? Verdict::Added
-              : second.back() == 0            ? Verdict::Removed
-              : second.front() > first.back() ? Verdict::Worse
-              : second.back() < first.front() ? Verdict::Better
-                                              : Verdict::Noise;
+  r.verdict = first == second || is_negligible(r.first, r.second) ? Verdict::Same
+              : second.front() > first.back()                     ? Verdict::Worse
+              : second.back() < first.front()                     ? Verdict::Better
+                                                                  : Verdict::Noise;
   d.rows.push_back(std::move(r));
 }
 
@@ -194,11 +274,15 @@ std::map<std::string, int64_t> peak_groups(const Profile& p) {
   const MemoryPeak peak(p);
   std::map<std::string, int64_t> groups;
   groups[""] = peak.total;
-  groups["before the recording"] = peak.at_start;
+  groups["before the recording"] = peak.unknown;
   groups["not recorded"] = peak.unrecorded;
   for (const size_t i : peak.alive) {
     const Allocation& a = p.allocations[i];
     const int32_t site = a.event < 0 ? -1 : p.events[at(a.event)].site;
+    if (a.before) {
+      groups[fmt::format("{} from before the recording", name_of(a.category))] += a.bytes;
+      continue;
+    }
     groups[fmt::format("{} of {}", name_of(a.category),
                        site < 0 ? "an unknown line" : place_of(p, site))] += a.bytes;
   }
@@ -210,6 +294,7 @@ Diff diff_memory(std::span<const Profile> first, std::span<const Profile> second
   Diff d{.what = "bytes at the peak", .between_runs = first.size() + second.size() > 2};
   d.scatter =
       d.between_runs ? "from the least to the greatest of the runs" : "none: bytes are exact";
+  add_warnings(d, first, second);
   std::map<std::string, std::array<std::vector<int64_t>, 2>> groups;
   for (const size_t side : {0, 1})
     for (size_t run = 0; run < (side == 0 ? first : second).size(); ++run)
@@ -251,8 +336,7 @@ std::string which_scatter(size_t first, size_t second) {
 }  // namespace
 
 std::string_view name_of(DiffRow::Verdict verdict) {
-  constexpr std::string_view kNames[] = {"same",  "cannot tell", "better",
-                                         "worse", "added",       "removed"};
+  constexpr std::string_view kNames[] = {"same", "cannot tell", "better", "worse", "new", "gone"};
   return kNames[static_cast<size_t>(verdict)];
 }
 
@@ -262,12 +346,13 @@ Diff diff(const Profile& first, const Profile& second, const DiffOptions& o) {
 
 Diff diff(std::span<const Profile> first, std::span<const Profile> second, const DiffOptions& o) {
   PELLUCID_CHECK(!first.empty() && !second.empty(), ValueError,
-                 "diff: at least one recording is needed on each side, found {} and {}.",
+                 "diff: at least one profile is needed on each side, found {} and {}.",
                  first.size(), second.size());
   std::vector<const Profile*> profiles;
   for (const Profile& p : first) profiles.push_back(&p);
   for (const Profile& p : second) profiles.push_back(&p);
   for (const Profile* p : profiles) validate(*p);
+  check_modes(profiles);
   const size_t by = choose(o.by, {"op", "line", "module", "memory"}, "groups");
   if (by == 3) return diff_memory(first, second, o);
   constexpr GroupBy kGroups[] = {GroupBy::Op, GroupBy::Line, GroupBy::Module};
@@ -280,6 +365,7 @@ Diff diff(std::span<const Profile> first, std::span<const Profile> second, const
   Diff d{.what = what_is_compared(steps, first.size(), per_step),
          .scatter = which_scatter(first.size(), second.size()),
          .between_runs = profiles.size() > 2};
+  add_warnings(d, first, second);
   Sides sides;
   std::vector<Side> wholes;
   for (size_t i = 0; i < profiles.size(); ++i) {

@@ -244,10 +244,10 @@ void export_json(const Profile& p, Output& out) {
   });
   out.put(
       ",\n\"allocation_columns\":[\"begin_ns\",\"end_ns\",\"bytes\",\"event\",\"freed_by\","
-      "\"thread\",\"category\"]");
+      "\"thread\",\"category\",\"before\",\"order\",\"freed_order\"]");
   json_list("allocations", p.allocations, out, [&](const Allocation& a) {
-    out.print("[{},{},{},{},{},{},\"{}\"]", a.begin, a.end, a.bytes, a.event, a.freed_by, a.thread,
-              name_of(a.category));
+    out.print("[{},{},{},{},{},{},\"{}\",{},{},{}]", a.begin, a.end, a.bytes, a.event, a.freed_by,
+              a.thread, name_of(a.category), a.before, a.order, a.freed_order);
   });
   json_list("frames", p.frames, out,
             [&](const Frame& f) { out.print("[{},{}]", f.parent, f.site); });

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/escape.h"
+#include "base/text.h"
 #include "pellucid/profile_report.h"
 #include "profile/exports.h"
 #include "profile/functions.h"
@@ -119,7 +120,7 @@ void put_memory_chart(const Profile& p, Output& out) {
       "<text x=\"-6\" y=\"4\" class=\"end\">{2}</text><text x=\"-6\" y=\"{0}\" "
       "class=\"end\">0</text><text x=\"0\" y=\"238\">0</text><text x=\"{1}\" y=\"238\" "
       "class=\"end\">{3}</text></svg>\n<p class=\"legend\">",
-      kHeight, kWidth, text::xml(memory_cell(static_cast<int64_t>(most)).text),
+      kHeight, kWidth, text::format_bytes(most),
       format_duration(static_cast<double>(p.run.duration)));
   for (size_t c = 2; c < t.columns.size(); ++c)
     out.print(
@@ -185,8 +186,9 @@ void export_html(const Profile& p, Output& out) {
   put_overview(p, out);
   if (!p.events.empty()) {
     out.put(
-        "<h2>Calls</h2>\n<p class=\"hint\">A row a depth, a rectangle a call path, as wide as "
-        "its time. A click makes it the whole, a click on the whole goes back.</p>\n"
+        "<h2>Calls</h2>\n<p class=\"hint\">Each row is one level of the call stack; each rectangle "
+        "is one call path, as wide as its time. Click a rectangle to zoom in; click the top one to "
+        "zoom out.</p>\n"
         "<div id=\"icicle\"></div><p id=\"what\"></p>\n<h2>Memory</h2>\n");
     put_memory_chart(p, out);
     out.put("<h2>Tables</h2>\n");

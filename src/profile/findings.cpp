@@ -9,7 +9,6 @@
 
 #include "base/statistics.h"
 #include "base/text.h"
-#include "profile/memory_use.h"
 #include "profile/reports.h"
 #include "profile/table.h"
 
@@ -183,44 +182,44 @@ void find_growth(const Profile& p, const Steps& steps, std::vector<Finding>& fou
   }
 }
 
-// Bytes in use at the end of each step.
-std::vector<double> memory_at_ends(const Profile& p, const Steps& steps) {
-  std::vector<double> at_end;
-  int64_t now = p.run.memory_at_start;
-  size_t next = 0;
-  const auto changes = memory_changes(p);
-  for (const Span& s : steps.spans) {
-    for (; next < changes.size() && changes[next].time < s.end; ++next) now += changes[next].bytes;
-    at_end.push_back(static_cast<double>(now));
-  }
-  return at_end;
-}
-
+// Lines whose blocks pile up: of nearly every step since the second one (the first makes gradients
+// and moments) something is still alive when the last one ends. What only the last steps left is
+// in use, not left behind.
 void find_retained(const Profile& p, const Steps& steps, std::vector<Finding>& found) {
-  const std::vector<double> at_end = memory_at_ends(p, steps);
-  if (at_end.size() < 6) return;
-  size_t rising = 0;
-  for (size_t i = 2; i < at_end.size(); ++i)  // the first step makes gradients and moments
-    if (at_end[i] > at_end[i - 1]) ++rising;
-  if (rising * 10 < (at_end.size() - 2) * 9) return;
-  std::map<int32_t, std::pair<int64_t, int32_t>> left;  // by site: bytes, an event
+  constexpr size_t kLeast = 6;
+  const size_t count = steps.spans.size();
+  if (count < kLeast) return;
+  struct Left {
+    int64_t bytes = 0, blocks = 0;
+    int32_t event = -1;
+    std::vector<bool> steps;
+  };
+  const Names names(p);
+  std::map<int32_t, Left> lines;
   for (const Allocation& a : p.allocations) {
-    if (a.event < 0 || a.begin < steps.spans[1].begin) continue;
-    if (a.end >= 0 && a.end < steps.spans.back().end) continue;
-    auto& [bytes, event] = left[p.events[at(a.event)].site];
-    bytes += a.bytes;
-    event = a.event;
+    if (a.event < 0 || a.bytes == 0 || (a.end >= 0 && a.end < steps.spans.back().end)) continue;
+    const int32_t step = steps.find(a.begin);
+    if (step < 2) continue;
+    const int32_t site = p.events[at(a.event)].site;
+    Left& left = lines[site < 0 ? -1 : names.of_site[at(site)]];
+    left.bytes += a.bytes;
+    ++left.blocks;
+    if (left.event < 0) left.event = a.event;
+    left.steps.resize(count);
+    left.steps[at(step)] = true;
   }
-  if (left.empty()) return;
-  const auto most = std::max_element(left.begin(), left.end(), [](const auto& a, const auto& b) {
-    return a.second.first < b.second.first;
-  });
-  const double growth = at_end.back() - at_end[1];
-  found.push_back(
-      {Finding::Kind::Retained, most->second.second, static_cast<int64_t>(at_end.size()), growth,
-       fmt::format("{} more at the end than after the second step, {} a step",
-                   text::format_bytes(growth),
-                   text::format_bytes(growth / static_cast<double>(at_end.size() - 2)))});
+  for (const auto& [site, left] : lines) {
+    const auto with_some = std::count(left.steps.begin() + 2, left.steps.end(), true);
+    if (static_cast<size_t>(with_some) * 10 < (count - 2) * 9) continue;
+    const auto bytes = static_cast<double>(left.bytes);
+    found.push_back(
+        {Finding::Kind::Retained, left.event, left.blocks, bytes,
+         fmt::format("{} of the {} steps after the second left blocks that are alive at "
+                     "the end: {}, {} a step",
+                     text::group_digits(with_some),
+                     text::group_digits(static_cast<int64_t>(count) - 2), text::format_bytes(bytes),
+                     text::format_bytes(bytes / static_cast<double>(with_some)))});
+  }
 }
 
 }  // namespace
@@ -249,7 +248,7 @@ namespace {
 
 std::string steps_line(const Steps& steps) {
   if (steps.spans.empty())
-    return "This recording has no steps: none was marked, no optimiser or module ran three "
+    return "This profile has no steps: none was marked, and no optimiser or module ran three "
            "times.\n";
   std::vector<double> times;
   for (const Span& s : steps.spans) times.push_back(static_cast<double>(s.end - s.begin));
@@ -292,8 +291,8 @@ std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o) 
     t.footing = "No call reads the same inputs again, and nothing grows.\n";
   } else {
     t.footing +=
-        "repeated: with the same sizes; whether the values are the same too is not known, because "
-        "the program may write them without a word.\n";
+        "repeated: the sizes are the same; the values may differ, because the program can change "
+        "them outside of ops.\n";
   }
   return {std::move(t)};
 }

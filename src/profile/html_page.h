@@ -1,6 +1,6 @@
 // The fixed parts of the exported page: its head with the content policy, its style, and the script
-// that draws the icicle and the bars of shares, sorts tables and filters long ones. Texts go into the page as text
-// nodes only.
+// that draws the icicle and the bars of shares, sorts tables and filters long ones. Texts go into
+// the page as text nodes only.
 #pragma once
 
 #include <string_view>
@@ -18,7 +18,7 @@ inline constexpr char kPageHead[] = R"(<!doctype html>
 )";
 
 /// How many colours the style has, as the classes c0, c1…
-inline constexpr size_t kColors = 10;
+inline constexpr size_t kColors = 13;
 
 inline constexpr std::string_view kPageStyle = R"(
 body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5em auto; max-width: 1180px; padding: 0 1em; color: #222; background: #fff }
@@ -39,7 +39,7 @@ summary { cursor: pointer; font-weight: 600; margin: .4em 0 } .hint { font-size:
 .memory text { font: 12px system-ui, sans-serif; fill: #555 } .end { text-anchor: end }
 .c0 { fill: #4e79a7 } .c1 { fill: #76b7b2 } .c2 { fill: #edc948 } .c3 { fill: #f28e2b }
 .c4 { fill: #e15759 } .c5 { fill: #b07aa1 } .c6 { fill: #9c755f } .c7 { fill: #bab0ac }
-.c8 { fill: #59a14f } .c9 { fill: #d4a6c8 }
+.c8 { fill: #59a14f } .c9 { fill: #d4a6c8 } .c10 { fill: #79706e } .c11 { fill: #8cd17d } .c12 { fill: #86bcb6 }
 #icicle svg { width: 100%; display: block } #icicle rect { stroke: #fff; cursor: pointer }
 #icicle text { font: 11px ui-monospace, monospace; pointer-events: none }
 #what { min-height: 1.4em; font-family: ui-monospace, monospace; font-size: 12px }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/statistics.h"
 #include "pellucid/error.h"
 
 namespace pellucid::profile {
@@ -48,6 +49,14 @@ void validate(const Profile& p) {
     PELLUCID_CHECK(static_cast<int>(p.allocations[i].category) < kMemoryCategoryCount, IoError,
                    "profile: allocation {} has the category {} of {}; the file is damaged.", i,
                    static_cast<int>(p.allocations[i].category), kMemoryCategoryCount);
+    const Allocation& a = p.allocations[i];
+    const bool ordered = p.allocations[0].order >= 0;
+    PELLUCID_CHECK(a.bytes >= 0 && (a.order >= 0) == ordered &&
+                       (a.end < 0 || !ordered || a.freed_order > a.order),
+                   IoError,
+                   "profile: allocation {} has {} bytes and is freed at place {}, taken at {}; the "
+                   "file is damaged.",
+                   i, a.bytes, a.freed_order, a.order);
   }
   for (size_t i = 0; i < p.frames.size(); ++i)
     check_index(p.frames[i].site, p.sites.size(), "site", "frame", i);
@@ -151,10 +160,53 @@ std::vector<Span> spans_of(const Profile& p, EventKind kind) {
   return spans;
 }
 
+// Where the first of these steps begins. What came before it, a download or the making of the
+// model, is no part of it: it begins with what most of the other steps begin with, as often before
+// its end as they have it.
+int64_t first_begin(const Profile& p, const std::vector<Span>& spans) {
+  const Names names(p);
+  using Key = std::pair<int32_t, int32_t>;  // name, line
+  const auto key_of = [&](const Event& e) {
+    return Key(names.of_signature[at(e.signature)], e.site < 0 ? -1 : names.of_site[at(e.site)]);
+  };
+  std::vector<const Event*> top;
+  for (const Event& e : p.events)
+    if (e.parent < 0) top.push_back(&e);
+  std::stable_sort(top.begin(), top.end(),
+                   [](const Event* a, const Event* b) { return a->begin < b->begin; });
+  std::map<Key, int64_t> openings;
+  std::vector<std::map<Key, int64_t>> calls(spans.size());
+  for (size_t i = 0, step = 0; i < top.size() && step < spans.size(); ++i) {
+    while (step < spans.size() && top[i]->begin >= spans[step].end) ++step;
+    if (step == 0 || step == spans.size()) continue;
+    if (calls[step].empty()) ++openings[key_of(*top[i])];
+    ++calls[step][key_of(*top[i])];
+  }
+  if (openings.empty()) return spans[0].begin;
+  const Key opening =
+      std::max_element(openings.begin(), openings.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first;
+  std::vector<double> counts;
+  for (size_t step = 1; step < spans.size(); ++step)
+    if (const auto it = calls[step].find(opening); it != calls[step].end())
+      counts.push_back(static_cast<double>(it->second));
+  auto left = static_cast<int64_t>(median(counts));
+  int64_t begin = spans[0].begin;
+  for (size_t i = top.size(); i-- > 0 && left > 0;) {
+    if (top[i]->begin >= spans[0].end || key_of(*top[i]) != opening) continue;
+    begin = std::min(begin, top[i]->begin);
+    --left;
+  }
+  return begin;
+}
+
 // Steps that end where these events end: an optimiser's step closes what came before it.
-std::vector<Span> up_to_each_end(std::vector<Span> spans) {
+std::vector<Span> up_to_each_end(const Profile& p, std::vector<Span> spans) {
+  if (spans.empty()) return spans;
+  const int64_t begin = first_begin(p, spans);
   for (size_t i = spans.size(); i-- > 1;) spans[i].begin = spans[i - 1].end;
-  if (!spans.empty()) spans[0].begin = 0;
+  spans[0].begin = begin;
   return spans;
 }
 
@@ -173,11 +225,11 @@ Steps::Steps(const Profile& p) {
     what = "steps marked by the program";
     return;
   }
-  if (spans = up_to_each_end(spans_of(p, EventKind::Optimizer)); spans.size() >= kLeastSteps) {
+  if (spans = up_to_each_end(p, spans_of(p, EventKind::Optimizer)); spans.size() >= kLeastSteps) {
     what = "optimiser steps";
     return;
   }
-  if (spans = up_to_each_end(spans_of(p, EventKind::Engine)); spans.size() >= kLeastSteps) {
+  if (spans = up_to_each_end(p, spans_of(p, EventKind::Engine)); spans.size() >= kLeastSteps) {
     what = "runs of backward()";
     return;
   }

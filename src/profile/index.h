@@ -90,7 +90,8 @@ std::vector<int64_t> inclusive_memory(const Profile& p);
 struct Span {
   int64_t begin = 0, end = 0;
 };
-/// The steps of a run: those that the program marked, else from one optimiser's step to the next,
+/// The steps of a run: those that the program marked, else from one optimiser's step to the next
+/// (the first from what the others begin with: what came before it is no part of it),
 /// else each run of backward(), else each call of the outermost module or scope that repeats.
 struct Steps {
   explicit Steps(const Profile& p);

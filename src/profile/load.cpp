@@ -11,6 +11,7 @@
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/database.h"
+#include "profile/load_checks.h"
 
 namespace pellucid::profile {
 namespace {
@@ -21,7 +22,12 @@ std::vector<TensorInfo> tensors_from(const std::string& text) {
   std::vector<TensorInfo> tensors;
   for (const Json& j : Json::parse(text)) {
     const auto name = j.at(0).get<std::string>();
-    TensorInfo t{kFloat32, j.at(1).get<std::vector<int64_t>>()};
+    TensorInfo t{kFloat32, {}};
+    for (const Json& size : j.at(1)) {
+      // A fraction or 1e300 is no size, and its conversion would be undefined.
+      if (!size.is_number_integer()) throw Json::type_error::create(302, "a size", &size);
+      t.sizes.push_back(size.get<int64_t>());
+    }
     for (int d = 0; d < kDTypeCount; ++d)
       if (fmt::format("{}", static_cast<DType>(d)) == name) t.dtype = static_cast<DType>(d);
     tensors.push_back(std::move(t));
@@ -38,6 +44,8 @@ void read_run(Database& db, Profile& p) {
     if (key == "mode") r.mode = s.text(1);
     if (key == "version") r.version = s.text(1);
     if (key == "started") r.started = s.text(1);
+    if (key == "isa") r.isa = s.text(1);
+    if (key == "threads") r.threads = static_cast<int>(s.integer(1));
     if (key == "duration") r.duration = s.integer(1);
     if (key == "exit_code") r.exit_code = static_cast<int>(s.integer(1));
     if (key == "signal") r.signal = static_cast<int>(s.integer(1));
@@ -109,14 +117,16 @@ void read_rows(Database& db, Profile& p, int64_t version) {
     e.inputs = static_cast<uint32_t>(s.integer(15));
     p.events.push_back(e);
   }
-  for (Statement s(db,
-                   "SELECT begin, \"end\", bytes, event, freed_by, thread, category FROM "
-                   "allocation ORDER BY id");
+  for (Statement s(
+           db, std::string("SELECT begin, \"end\", bytes, event, freed_by, thread, category, ") +
+                   (version < 4 ? "0, -1, -1" : "before, \"order\", freed_order") +
+                   " FROM allocation ORDER BY id");
        s.next();)
     p.allocations.push_back({s.integer(0), s.integer(1), s.integer(2), s.index(3), s.index(4),
                              s.index(5),
                              static_cast<MemoryCategory>(
-                                 std::clamp<int64_t>(s.integer(6), 0, kMemoryCategoryCount - 1))});
+                                 std::clamp<int64_t>(s.integer(6), 0, kMemoryCategoryCount - 1)),
+                             s.integer(7) != 0, s.integer(8), s.integer(9)});
   for (Statement s(db, "SELECT parent, site FROM frame ORDER BY id"); s.next();)
     p.frames.push_back({s.index(0), s.index(1)});
   for (Statement s(db, "SELECT at, thread, stack, signature, site FROM sample ORDER BY id");
@@ -134,50 +144,10 @@ void read_rows(Database& db, Profile& p, int64_t version) {
                         s.index(4), s.integer(5)});
 }
 
-// Every reference lies inside its table, and parents come before their children, so that whoever
-// reads a profile need not ask again.
-void check_references(const Profile& p, const std::string& file) {
-  const auto inside = [&](int64_t index, size_t size, const char* what, bool needed = false) {
-    if (index < (needed ? 0 : -1) || index >= static_cast<int64_t>(size))
-      fail_file(file, fmt::format("is damaged: it has no {} {}", what, index));
-  };
-  for (size_t i = 0; i < p.modules.size(); ++i) inside(p.modules[i].parent, i, "module");
-  for (size_t i = 0; i < p.frames.size(); ++i) {
-    inside(p.frames[i].parent, i, "frame");
-    inside(p.frames[i].site, p.sites.size(), "site");
-  }
-  for (size_t i = 0; i < p.events.size(); ++i) {
-    const Event& e = p.events[i];
-    inside(e.parent, i, "parent");
-    inside(e.signature, p.signatures.size(), "signature", true);
-    inside(e.thread, p.threads.size(), "thread", true);
-    inside(e.site, p.sites.size(), "site");
-    inside(e.module, p.modules.size(), "module");
-    inside(e.forward, p.events.size(), "forward event");
-    inside(e.stack, p.frames.size(), "stack");
-    if (e.end < e.begin) fail_file(file, "is damaged: an event ends before it begins");
-  }
-  for (const Allocation& a : p.allocations) {
-    inside(a.event, p.events.size(), "event");
-    inside(a.freed_by, p.events.size(), "event");
-    inside(a.thread, p.threads.size(), "thread", true);
-  }
-  for (const Sample& s : p.samples) {
-    inside(s.thread, p.threads.size(), "thread", true);
-    inside(s.stack, p.frames.size(), "stack");
-    inside(s.signature, p.signatures.size(), "signature");
-    inside(s.site, p.sites.size(), "site");
-  }
-  for (const Stall& s : p.stalls) {
-    inside(s.thread, p.threads.size(), "thread", true);
-    inside(s.event, p.events.size(), "event");
-    if (s.duration < 0) fail_file(file, "is damaged: a stall ends before it begins");
-    if (s.count < 1) fail_file(file, "is damaged: a stall that never was");
-  }
-  for (const CallCount& c : p.counts) {
-    inside(c.signature, p.signatures.size(), "signature", true);
-    inside(c.site, p.sites.size(), "site");
-  }
+Profile checked(Profile p, const std::string& file) {
+  check_references(p, file);
+  check_values(p, file);
+  return p;
 }
 
 int64_t pragma(Database& db, const char* sql) {
@@ -193,14 +163,14 @@ Profile Profile::load(const std::string& file) {
     const int error = errno;
     // Whoever recorded it was ended before the raw files became a profile.
     if (stat((file + ".raw").c_str(), &facts) == 0 && S_ISDIR(facts.st_mode))
-      return collect(file + ".raw");
+      return checked(collect(file + ".raw"), file + ".raw");
     fail_file(file, fmt::format("could not be read: {}", strerror(error)));
   }
   if (!S_ISREG(facts.st_mode)) fail_file(file, "is no file");
   if (facts.st_size == 0) fail_file(file, "is no profile: it is empty");
   if (access(file.c_str(), R_OK) != 0)
     fail_file(file, fmt::format("could not be read: {}", strerror(errno)));
-  Database db(file, SQLITE_OPEN_READONLY);
+  Database db(file, static_cast<uint64_t>(facts.st_size));
   const int64_t application = pragma(db, "PRAGMA application_id");
   if (application != kApplication) fail_file(file, "is a SQLite file, but no profile of pellucid");
   const int64_t version = pragma(db, "PRAGMA user_version");
@@ -208,14 +178,15 @@ Profile Profile::load(const std::string& file) {
     fail_file(file, fmt::format("has version {} of the format; this pellucid reads up to {}: use a "
                                 "newer one",
                                 version, kVersion));
+  if (version < 1) fail_file(file, fmt::format("is damaged: it has version {}", version));
+  check_schema(db, version);
   Profile p;
   try {
     read_run(db, p);
     read_names(db, p);
     read_rows(db, p, version);
   } catch (const Json::exception&) { fail_file(file, "is damaged: a list in it cannot be read"); }
-  check_references(p, file);
-  return p;
+  return checked(std::move(p), file);
 }
 
 }  // namespace pellucid::profile

@@ -26,18 +26,30 @@ struct PELLUCID_API RecordingCost {
   static std::string text(double nanoseconds);
 };
 
-struct Overhead {
+/// What a call takes that has nothing to do: the median of the run's views, which only pass the
+/// dispatcher. 0 where there are too few of them.
+struct DispatchCost {
+  double nanoseconds = 0;
+  std::string source;  ///< how that was found
+};
+DispatchCost find_dispatch(const Profile& p);
+
+struct PELLUCID_API Overhead {
   explicit Overhead(const Profile& p);
-  int64_t ops = 0, with_cost = 0;  ///< op events, and those whose record knows its cost
+  int64_t ops = 0, with_cost = 0;  ///< op events, and those whose definition knows its cost
   int64_t op_time = 0;             ///< nanoseconds in ops
   int64_t scope_time = 0;          ///< in scopes outside their ops
   int64_t wait_time = 0;           ///< of it waiting for data
   int64_t outside = 0;             ///< of the busiest thread's recording outside all events
-  double dispatch = 0;             ///< nanoseconds that a call takes that has nothing to do
-  std::string dispatch_source;     ///< how that was found
-  double recording = 0;            ///< nanoseconds that recording took, as RecordingCost says
+  DispatchCost dispatch;
+  double recording = 0;  ///< nanoseconds that recording took, as RecordingCost says
   double processor = 0;  ///< nanoseconds that cores worked for the program; 0 where not counted
-  /// Whether the program had no core for more than half of its run.
+  /// The time of the run, of which every share in the reports is one: what all threads spent in ops
+  /// and scopes, and what the busiest of them spent outside. With one thread that is the duration.
+  double whole() const { return static_cast<double>(op_time + scope_time + outside); }
+  /// "12 %" of the run.
+  std::string percent_of_run(double nanoseconds) const;
+  /// Whether cores worked for the program for less than half of its run.
   bool starved(const Profile& p) const {
     return processor > 0 && processor < 0.5 * static_cast<double>(p.run.duration);
   }

@@ -4,7 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "profile/raw.h"
+#include "base/files.h"
+#include "recorder/raw.h"
 
 namespace pellucid::profile {
 namespace {
@@ -42,14 +43,21 @@ Signature signature_from(const Json& j) {
   return s;
 }
 
-void put(std::vector<int32_t>& table, const Json& number, size_t position) {
-  const auto n = number.get<size_t>();
-  if (n > 50'000'000) return;  // no number of ours
+/// The number of a definition; numbers count from 1, so one beyond `most`, the bytes of the file,
+/// is none of ours, and a table must not grow to it.
+size_t number_of(const Json& j, size_t most) {
+  if (!j.is_number_unsigned() || j.get<size_t>() > most)
+    throw Json::out_of_range::create(401, "a number of a definition", &j);
+  return j.get<size_t>();
+}
+
+void put(std::vector<int32_t>& table, const Json& number, size_t position, size_t most) {
+  const size_t n = number_of(number, most);
   if (table.size() <= n) table.resize(n + 1, -1);
   table[n] = static_cast<int32_t>(position);
 }
 
-int32_t at(const std::vector<int32_t>& table, const Json& number) {
+int32_t entry_of(const std::vector<int32_t>& table, const Json& number) {
   const auto n = number.get<size_t>();
   return n < table.size() ? table[n] : -1;
 }
@@ -57,7 +65,11 @@ int32_t at(const std::vector<int32_t>& table, const Json& number) {
 }  // namespace
 
 Definitions::Definitions(Collected& all, const std::string& path) : all_(all) {
+  if (!io::is_regular(path)) return;
   std::ifstream file(path);
+  file.seekg(0, std::ios::end);
+  most_ = static_cast<size_t>(std::max<std::streamoff>(file.tellg(), 0));
+  file.seekg(0);
   std::string line;
   while (std::getline(file, line)) {
     const Json j = Json::parse(line, nullptr, false);
@@ -76,24 +88,29 @@ void Definitions::add(const Json& j) {
     add_call(j);
   } else if (j.contains("signature")) {
     p.signatures.push_back(signature_from(j));
-    put(signatures_, j["signature"], p.signatures.size() - 1);
+    put(signatures_, j["signature"], p.signatures.size() - 1, most_);
   } else if (j.contains("cost")) {
     const auto n = j["cost"].get<size_t>();
     if (n < signatures_.size() && signatures_[n] >= 0)
       set_cost(p.signatures[static_cast<size_t>(signatures_[n])], j);
   } else if (j.contains("site")) {
     p.sites.push_back(site_from(j));
-    put(sites_, j["site"], p.sites.size() - 1);
+    put(sites_, j["site"], p.sites.size() - 1, most_);
   } else if (j.contains("stack")) {
     add_stack(j);
   } else if (j.contains("module")) {
     add_module(j);
   } else if (j.contains("stalls_missing")) {
     p.run.stalls_missing = j["stalls_missing"].get<std::string>();
+  } else if (j.contains("python_package")) {
+    all_.python_package = j["python_package"].get<std::string>();
   } else if (j.contains("note")) {
     all_.add_note(j["note"].get<std::string>());
   } else if (j.contains("start")) {
     start(j["start"]);
+  } else if (j.contains("memory") && !all_.memory.empty()) {
+    for (size_t c = 0; c < kMemoryCategoryCount; ++c)
+      all_.memory[static_cast<size_t>(number)].at_start[c] = j["memory"].at(c).get<int64_t>();
   } else if (j.contains("end")) {
     end(j["end"]);
   }
@@ -104,6 +121,10 @@ void Definitions::end(const Json& e) {
   clock.settle(e.at("clocks").at(0), e.at("clocks").at(1));
   end_ns = e.at("clocks").at(1).get<int64_t>();
   all_.watched_ns += e.value("watched_ns", int64_t{0});
+  if (clock.nanoseconds == all_.start_ns) {  // the process that began the run
+    all_.profile.run.isa = e.value("isa", "");
+    all_.profile.run.threads = e.value("threads", 0);
+  }
   for (const Json& c : e.at("counters")) counters.push_back({c.at(0), c.at(1), c.at(2)});
 }
 
@@ -126,25 +147,24 @@ void Definitions::add_stack(const Json& j) {
   for (size_t i = list.size(); i-- > 0;) {  // the outermost is last
     frame = all_.child_frame(frame, all_.place_of(site_from(list[i])));
   }
-  if (frame >= 0) put(stacks_, j["stack"], static_cast<size_t>(frame));
+  if (frame >= 0) put(stacks_, j["stack"], static_cast<size_t>(frame), most_);
 }
 
 void Definitions::add_call(const Json& j) {
-  const auto n = j["call"].get<size_t>();
-  if (n > 50'000'000) return;  // no number of ours
+  const size_t n = number_of(j["call"], most_);
   CalledFrom c;
   if (j.at("kind").get<int>() == static_cast<int>(EventKind::Module)) {
-    c.module = at(modules_, j.at("what"));
+    c.module = entry_of(modules_, j.at("what"));
     if (c.module >= 0) c.signature = all_.module_signature(c.module);
   } else {
-    c.signature = at(signatures_, j.at("what"));
+    c.signature = entry_of(signatures_, j.at("what"));
   }
   const auto line = j.at("line").get<uint32_t>();
   if (line & kRawStack) {
-    c.stack = at(stacks_, line & ~kRawStack);
+    c.stack = entry_of(stacks_, line & ~kRawStack);
     if (c.stack >= 0) c.site = all_.profile.frames[static_cast<size_t>(c.stack)].site;
   } else {
-    c.site = at(sites_, line);
+    c.site = entry_of(sites_, line);
   }
   if (calls.size() <= n) calls.resize(n + 1);
   calls[n] = c;
@@ -159,11 +179,13 @@ void Definitions::add_module(const Json& j) {
   m.parameters = j.at("parameters").get<int64_t>();
   m.parameter_bytes = j.at("bytes").get<int64_t>();
   if (m.parent >= 0) {
-    const std::string& above = all_.profile.modules[static_cast<size_t>(m.parent)].path;
+    constexpr size_t kLongestPath = 1 << 14;  // a chain of modules must not fill the memory
+    const std::string above =
+        all_.profile.modules[static_cast<size_t>(m.parent)].path.substr(0, kLongestPath);
     m.path = above.empty() || m.name.empty() ? above + m.name : above + "." + m.name;
   }
   if (m.name.empty()) m.name = m.type;
-  put(modules_, j["module"], all_.profile.modules.size());
+  put(modules_, j["module"], all_.profile.modules.size(), most_);
   all_.profile.modules.push_back(std::move(m));
 }
 
@@ -174,6 +196,7 @@ void Definitions::start(const Json& s) {
   clock.settle(c.at(2), c.at(3));
   process = s.at("process").get<int32_t>();
   number = all_.processes++;
+  all_.memory.emplace_back();
   RunInfo& run = all_.profile.run;
   if (!run.started.empty() && clock.nanoseconds > all_.start_ns) return;  // the child of a fork
   all_.start_ns = clock.nanoseconds;
@@ -182,7 +205,6 @@ void Definitions::start(const Json& s) {
   run.started = s.at("started").get<std::string>();
   run.mode = s.at("mode").get<std::string>();
   run.sample_rate = s.at("sample_rate").get<double>();
-  run.memory_at_start = s.at("memory_at_start").get<int64_t>();
 }
 
 }  // namespace pellucid::profile

@@ -34,6 +34,7 @@ class Definitions {
   void start(const Json& s);
 
   Collected& all_;
+  size_t most_ = 0;  // the bytes of the file
   std::vector<int32_t> signatures_{-1}, sites_{-1}, modules_{-1};
   std::vector<int32_t> stacks_{-1};  // the innermost frame
 };

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 
+#include "base/files.h"
+
 namespace pellucid::profile {
 
 RawFile::RawFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = io::open_regular(path, O_RDONLY, io::Links::Refuse);
   struct stat facts {};
   if (file >= 0 && fstat(file, &facts) == 0 && facts.st_size > 0) {
     size_ = static_cast<size_t>(facts.st_size);
@@ -49,7 +51,7 @@ class ThreadReader {
   void read(const RawEvent* e, size_t count, uint32_t lap) {
     for (size_t i = 0; i < count && (lap == 0 || e[i].lap == lap); ++i) {
       all_.profile.run.recorded_bytes += sizeof(RawEvent);
-      if (e[i].kind() == kRawAllocation || e[i].kind() == kRawFree)
+      if (e[i].kind() >= kRawAllocation && e[i].kind() <= kRawCategory)
         memory(e[i]);
       else if (e[i].kind() <= kEventKindCount)
         scope(e[i]);
@@ -71,9 +73,9 @@ class ThreadReader {
   void memory(const RawEvent& raw) {
     const int64_t now = time(raw.begin);
     leave_before(now);
-    all_.blocks.push_back({raw.begin, raw.high(), static_cast<int64_t>(raw.size()), d_.number, now,
+    all_.blocks.push_back({raw.high(), static_cast<int64_t>(raw.size()), now, raw.inputs, d_.number,
                            thread_, open_.empty() ? -1 : open_.back(), raw.flags(),
-                           raw.kind() == kRawFree});
+                           raw.kind() == kRawFree, raw.kind() == kRawCategory});
   }
 
   void scope(const RawEvent& raw) {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "profile/collect.h"
-#include "profile/raw.h"
 #include "profile/read_definitions.h"
+#include "recorder/raw.h"
 
 namespace pellucid::profile {
 

@@ -15,7 +15,7 @@ struct Report {
 
 const std::vector<Report>& reports() {
   static const std::vector<Report> kReports = {
-      {{"overview", "where time and memory go, what binds, first ops and lines, advice"},
+      {{"overview", "where time and memory go, what binds, the top ops and lines, advice"},
        overview_report,
        false},
       {{"cprofile", "functions in cProfile's columns; callers and callees"}, function_report, true},

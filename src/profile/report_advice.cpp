@@ -11,6 +11,7 @@
 #include "profile/overhead.h"
 #include "profile/reports.h"
 #include "profile/table.h"
+#include "profile/time_parts.h"
 
 namespace pellucid::profile {
 namespace {
@@ -30,7 +31,8 @@ class Adviser {
         averages_(p, GroupBy::Op),
         steps_(p),
         peak_(p),
-        duration_(std::max(1.0, static_cast<double>(p.run.duration))) {}
+        parts_(p, overhead_),
+        whole_(std::max(1.0, overhead_.whole())) {}
 
   std::vector<Advice> collect() {
     cores();
@@ -60,53 +62,55 @@ class Adviser {
   // Times of a program that had to share its cores say little about the program.
   void cores() {
     if (overhead_.starved(p_)) {
-      add(1 - overhead_.processor / duration_, false,
+      const auto duration = static_cast<double>(p_.run.duration);
+      add(1 - overhead_.processor / duration, false,
           "find out what the program waits for, or record it on a quiet machine",
           fmt::format("cores worked for the program for {} of a run of {}",
-                      format_duration(overhead_.processor), format_duration(duration_)));
+                      format_duration(overhead_.processor), format_duration(duration)));
       return;
     }
-    double off_core = 0;
-    for (const Average& a : averages_.rows) off_core += a.off_core_time;
-    if (off_core < 0.2 * duration_) return;
+    const double off_core = parts_.ops.preempted + parts_.ops.waiting;
+    if (off_core < 0.2 * whole_) return;
     int64_t preempted = 0, waits = 0;
     for (const Stall& s : p_.stalls)
       if (s.event >= 0 && s.kind != Stall::Kind::PageFault)
         (s.kind == Stall::Kind::Preempted ? preempted : waits) += s.count;
-    add(off_core / duration_, false,
-        preempted > waits ? "record it on a quiet machine, or use fewer threads than cores are free"
-                          : "find out what its ops wait for",
-        fmt::format("ops had no core for {} of the run: {} times preempted, {} waits",
-                    percent(off_core, duration_), text::group_digits(preempted),
-                    text::group_digits(waits)));
+    add(off_core / whole_, false,
+        parts_.ops.preempted > parts_.ops.waiting
+            ? "record it on a quiet machine, or use fewer threads than cores are free"
+            : "find out what its ops wait for",
+        fmt::format("ops were preempted for {} of the run ({} times) and waited for {} ({} times)",
+                    overhead_.percent_of_run(parts_.ops.preempted), text::group_digits(preempted),
+                    overhead_.percent_of_run(parts_.ops.waiting), text::group_digits(waits)));
   }
 
   void waits() {
     const auto wait = static_cast<double>(overhead_.wait_time);
-    if (wait < 0.05 * duration_) return;
-    add(wait / duration_, false, "give the data loader more workers, or let it load earlier",
-        fmt::format("{} of the run were spent waiting for data", percent(wait, duration_)));
+    if (wait < 0.05 * whole_) return;
+    add(wait / whole_, false, "give the data loader more workers, or let it load earlier",
+        fmt::format("{} of the run was spent waiting for data", overhead_.percent_of_run(wait)));
   }
 
-  // Ops that are short compared with what a call costs: the door, not the kernel, takes the time.
+  // Ops that are short compared with what a call costs: the dispatcher, not the kernel, takes the
+  // time.
   void dispatch() {
-    if (overhead_.dispatch <= 0) return;
+    if (overhead_.dispatch.nanoseconds <= 0) return;
     double time = 0;
     int64_t calls = 0;
     for (const Average& a : averages_.rows) {
       if (a.op_calls == 0) continue;
-      const double floor = overhead_.dispatch * static_cast<double>(a.op_calls);
+      const double floor = overhead_.dispatch.nanoseconds * static_cast<double>(a.op_calls);
       if (static_cast<double>(a.op_time) > 4 * floor ||
           a.least_time > 0.5 * static_cast<double>(a.op_time))
         continue;
       time += static_cast<double>(a.op_time);
       calls += a.op_calls;
     }
-    if (time < 0.1 * duration_) return;
-    add(time / duration_, false, "run larger batches or fuse small ops",
+    if (time < 0.1 * whole_) return;
+    add(time / whole_, false, "run larger batches or fuse small ops",
         fmt::format("{} calls that take at most four times an empty call ({}) are {} of the run",
-                    text::group_digits(calls), format_duration(overhead_.dispatch),
-                    percent(time, duration_)));
+                    text::group_digits(calls), format_duration(overhead_.dispatch.nanoseconds),
+                    overhead_.percent_of_run(time)));
   }
 
   // The op that takes the most time, against its ceiling.
@@ -116,21 +120,24 @@ class Adviser {
       if (a.op_calls > 0 && (top == nullptr || a.op_time > top->op_time)) top = &a;
     if (top == nullptr || top->least_time <= 0 || overhead_.starved(p_) || p_.machine.busy) return;
     const auto time = static_cast<double>(top->op_time);
-    if (time < 0.2 * duration_) return;
-    if (top->off_core_time > 0.3 * time) return;  // its rate tells of the others on its cores
+    if (time < 0.2 * whole_) return;
+    if (top->split.preempted + top->split.waiting > 0.3 * time)
+      return;  // its rate tells of the others on its cores
     const double reached = top->rate().least / std::max(1.0, top->rate().time);
     const std::string name = group_name(p_, GroupBy::Op, top->event, false);
+    if (reached > 1) return;  // the ceiling is not one; the overview says so
     const std::string because =
         fmt::format("{} takes {} of the run at {} of the {} ceiling", name,
-                    percent(time, duration_), percent(reached, 1), top->bound());
+                    overhead_.percent_of_run(time), percent(reached, 1), top->bound());
     if (reached > 0.6)
-      add(time / duration_, false,
-          top->bound() == "memory" ? "move fewer bytes: fuse with neighbours or use a smaller dtype"
-                                   : "do less: the machine cannot do these FLOPs much faster",
+      add(time / whole_, false,
+          top->bound() == "memory"
+              ? "move fewer bytes: fuse with neighbours or use a smaller dtype"
+              : "reduce the work: the machine cannot do these FLOPs much faster",
           because);
-    else if (overhead_.dispatch > 0 &&
-             time > 20 * overhead_.dispatch * static_cast<double>(top->op_calls))
-      add((1 - reached) * time / duration_, false,
+    else if (overhead_.dispatch.nanoseconds > 0 &&
+             time > 20 * overhead_.dispatch.nanoseconds * static_cast<double>(top->op_calls))
+      add((1 - reached) * time / whole_, false,
           fmt::format("look at the sizes and layouts of {} (report --table roofline --by shape)",
                       name),
           because);
@@ -152,10 +159,10 @@ class Adviser {
         event = a.event;
       }
     }
-    if (time < 0.05 * duration_) return;
-    add(time / duration_, false, "avoid copies: keep one layout, use views",
+    if (time < 0.05 * whole_) return;
+    add(time / whole_, false, "avoid copies: keep one layout, use views",
         fmt::format("{} copies take {} of the run, the first of them at {}",
-                    text::group_digits(calls), percent(time, duration_), where(event)));
+                    text::group_digits(calls), overhead_.percent_of_run(time), where(event)));
   }
 
   void warm_up() {
@@ -163,9 +170,8 @@ class Adviser {
     std::vector<double> times;
     for (const Span& s : steps_.spans) times.push_back(static_cast<double>(s.end - s.begin));
     const double first = times.front(), usual = median(times);
-    if (first < 3 * usual || first - usual < 0.05 * duration_) return;
-    add((first - usual) / duration_, false,
-        "leave the first step out when you compare, or run longer",
+    if (first < 3 * usual || first - usual < 0.05 * whole_) return;
+    add((first - usual) / whole_, false, "exclude the first step from comparisons, or run longer",
         fmt::format("the first of {} {} took {}, the median {}", times.size(), steps_.what,
                     format_duration(first), format_duration(usual)));
   }
@@ -176,7 +182,7 @@ class Adviser {
       constexpr int kMostOfAKind = 3;
       const bool memory = f.kind == Finding::Kind::Retained;
       const double share =
-          f.cost / (memory ? static_cast<double>(std::max<int64_t>(1, peak_.total)) : duration_);
+          f.cost / (memory ? static_cast<double>(std::max<int64_t>(1, peak_.total)) : whole_);
       if (share < 0.02 || ++given[static_cast<int>(f.kind)] > kMostOfAKind) continue;
       const std::string at_line = where(f.event);
       const auto text_of = [&]() -> std::string {
@@ -188,7 +194,7 @@ class Adviser {
           case Finding::Kind::Repeated:
             return fmt::format("if its inputs are the same, call {} once a step", at_line);
           case Finding::Kind::Growing:
-            return fmt::format("keep what {} computed before (a cache): its work grows", at_line);
+            return fmt::format("cache what {} computes: its work grows", at_line);
           case Finding::Kind::Retained:
             return fmt::format("free what {} allocates: it stays alive after its step", at_line);
         }
@@ -200,29 +206,26 @@ class Adviser {
 
   void outside() {
     const auto time = static_cast<double>(overhead_.outside);
-    if (overhead_.ops == 0 || time < 0.2 * duration_) return;
-    add(time / duration_, false,
-        "look at the program's own code (profile --sample shows its lines)",
-        fmt::format("{} of the run lies outside every op and scope", percent(time, duration_)));
+    if (overhead_.ops == 0 || time < 0.2 * whole_) return;
+    add(time / whole_, false, "look at the program's own code (profile --sample shows its lines)",
+        fmt::format("{} of the run lies outside every op and scope",
+                    overhead_.percent_of_run(time)));
   }
 
   void activations() {
-    int64_t bytes = 0;
-    for (const size_t i : peak_.alive)
-      if (p_.allocations[i].category == MemoryCategory::Activation)
-        bytes += p_.allocations[i].bytes;
+    const int64_t bytes = peak_.by_category[static_cast<size_t>(MemoryCategory::Activation)];
     const auto total = static_cast<double>(peak_.total);
     if (peak_.total == 0 || static_cast<double>(bytes) < 0.5 * total) return;
     add(static_cast<double>(bytes) / total, true,
-        "checkpoint the modules that keep most (report --table modules)",
+        "checkpoint the modules that keep the most memory (report --table modules)",
         fmt::format("activations are {} of the peak of {}",
                     percent(static_cast<double>(bytes), total), text::format_bytes(total)));
   }
 
   void recording() {
-    if (p_.run.mode != "trace" || overhead_.recording < 0.05 * duration_) return;
-    add(overhead_.recording / duration_, false, "record with --sample or --count",
-        fmt::format("recording took {} of the run", percent(overhead_.recording, duration_)));
+    if (p_.run.mode != "trace" || overhead_.recording < 0.05 * whole_) return;
+    add(overhead_.recording / whole_, false, "record with --sample or --count",
+        fmt::format("recording took {} of the run", overhead_.percent_of_run(overhead_.recording)));
   }
 
   const Profile& p_;
@@ -230,7 +233,8 @@ class Adviser {
   Averages averages_;
   Steps steps_;
   MemoryPeak peak_;
-  double duration_;
+  TimeParts parts_;
+  double whole_;  // the time of the run: every share of time is one of it
   std::vector<Advice> list_;
 };
 

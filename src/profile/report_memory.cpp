@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
@@ -22,21 +23,38 @@ int32_t site_of_event(const Profile& p, const Names& names, int32_t event) {
 
 // ---- by source line
 
+// memory_profiler's figures are of the line that ran: the most that was in use after one of its
+// allocations, what memory in use grew by while it ran (frees are of what any line took), and how
+// often it ran. The others are of the line that took the blocks, whoever freed them.
 struct LineMemory {
-  int64_t usage = 0, increment = 0, occurrences = 0, at_peak = 0;
+  int64_t usage = 0, increment = 0, occurrences = 0;
+  int64_t allocated = 0, freed = 0, at_peak = 0;
 };
 
-// For each line: the most that was in use after one of its allocations, what its allocations and
-// frees come to, how often it ran, and its share of the peak.
+// The line that ran when this happened in an event: of backward work that of backward(), since its
+// events have the lines of the forward calls.
+int32_t running_site(const Profile& p, const Names& names, int32_t event) {
+  int32_t i = event;
+  while (i >= 0 && p.events[at(i)].phase == Phase::Backward &&
+         p.signatures[at(p.events[at(i)].signature)].kind != EventKind::Engine)
+    i = p.events[at(i)].parent;
+  return site_of_event(p, names, i >= 0 ? i : event);
+}
+
 std::map<int32_t, LineMemory> memory_by_line(const Profile& p, const Names& names) {
   std::map<int32_t, LineMemory> lines;
-  int64_t now = p.run.memory_at_start;
+  int64_t now = unknown_at_start(p);
   for (const MemoryChange& c : memory_changes(p)) {
     now += c.bytes;
     const Allocation& a = p.allocations[c.allocation];
-    LineMemory& line = lines[site_of_event(p, names, c.bytes > 0 ? a.event : a.freed_by)];
-    line.increment += c.bytes;
-    if (c.bytes > 0) line.usage = std::max(line.usage, now);
+    if (a.before && c.bytes > 0) continue;
+    const bool taken = c.bytes > 0;
+    LineMemory& ran = lines[running_site(p, names, taken ? a.event : a.freed_by)];
+    ran.increment += c.bytes;
+    if (taken) ran.usage = std::max(ran.usage, now);
+    if (a.before) continue;
+    LineMemory& owner = lines[site_of_event(p, names, a.event)];
+    (taken ? owner.allocated : owner.freed) += a.bytes;
   }
   std::vector<int64_t> runs(p.sites.size());
   for (const Event& e : p.events) {
@@ -49,7 +67,8 @@ std::map<int32_t, LineMemory> memory_by_line(const Profile& p, const Names& name
   for (auto& [site, line] : lines)
     if (site >= 0) line.occurrences = runs[at(site)];
   for (const size_t i : MemoryPeak(p).alive)
-    lines[site_of_event(p, names, p.allocations[i].event)].at_peak += p.allocations[i].bytes;
+    if (!p.allocations[i].before)
+      lines[site_of_event(p, names, p.allocations[i].event)].at_peak += p.allocations[i].bytes;
   return lines;
 }
 
@@ -58,15 +77,40 @@ std::map<int32_t, LineMemory> memory_by_line(const Profile& p, const Names& name
 std::vector<std::string> source_lines(const std::string& file, int last) {
   constexpr size_t kLongest = 500;
   std::vector<std::string> lines;
+  std::error_code unknown;
+  // The name comes from the profile: it may be that of a device or a pipe without end.
+  if (!std::filesystem::is_regular_file(file, unknown)) return lines;
   std::ifstream in(file);
   for (std::string line; static_cast<int>(lines.size()) < last && std::getline(in, line);)
     lines.push_back(line.substr(0, kLongest));
   return lines;
 }
 
-Cell mebibytes(int64_t bytes) {
-  return cell(fmt::format("{:.3f} MiB", static_cast<double>(bytes) / 0x1p20),
-              static_cast<double>(bytes));
+std::string mebibytes_text(int64_t bytes) {
+  return fmt::format("{:.3f} MiB", static_cast<double>(bytes) / 0x1p20);
+}
+Cell mebibytes(int64_t bytes) { return cell(mebibytes_text(bytes), static_cast<double>(bytes)); }
+
+// What the tables of all files sum to, and what of it has no line.
+ReportTable memory_totals(const Profile& p, const std::map<int32_t, LineMemory>& lines) {
+  LineMemory all, none;
+  for (const auto& [site, line] : lines) {
+    for (LineMemory* sum : {&all, site < 0 ? &none : nullptr}) {
+      if (sum == nullptr) continue;
+      sum->increment += line.increment;
+      sum->allocated += line.allocated;
+      sum->freed += line.freed;
+    }
+  }
+  ReportTable t{.name = "memory-totals"};
+  t.footing = fmt::format(
+      "{} at the start + increments ({} of them without a line) = {} at the end\n"
+      "allocated {} - freed {} = {} net ({} of it without a line)\n",
+      mebibytes_text(p.run.memory_at_start), mebibytes_text(none.increment),
+      mebibytes_text(p.run.memory_at_start + all.increment), mebibytes_text(all.allocated),
+      mebibytes_text(all.freed), mebibytes_text(all.allocated - all.freed),
+      mebibytes_text(none.allocated - none.freed));
+  return t;
 }
 
 }  // namespace
@@ -82,6 +126,9 @@ std::vector<ReportTable> memory_lines_report(const Profile& p, const ReportOptio
                                                     {"Mem usage", "usage_bytes"},
                                                     {"Increment", "increment_bytes"},
                                                     {"Occurrences", "occurrences"},
+                                                    {"Allocated", "allocated_bytes"},
+                                                    {"Freed", "freed_bytes"},
+                                                    {"Net", "net_bytes"},
                                                     {"At peak", "at_peak_bytes"},
                                                     {"Line Contents", "contents", false}};
   for (const auto& [file, sites] : files) {
@@ -92,29 +139,21 @@ std::vector<ReportTable> memory_lines_report(const Profile& p, const ReportOptio
       const LineMemory& m = lines.at(site);
       const bool known = number > 0 && number <= static_cast<int>(source.size());
       t.rows.push_back({cell(fmt::format("{}", number), number), mebibytes(m.usage),
-                        mebibytes(m.increment), count_cell(m.occurrences), mebibytes(m.at_peak),
+                        mebibytes(m.increment), count_cell(m.occurrences), mebibytes(m.allocated),
+                        mebibytes(m.freed), mebibytes(m.allocated - m.freed), mebibytes(m.at_peak),
                         cell(known ? source[static_cast<size_t>(number) - 1] : "")});
     }
     tables.push_back(std::move(t));
   }
-  int64_t end = p.run.memory_at_start;
-  for (const auto& entry : lines) end += entry.second.increment;
-  const auto elsewhere = lines.find(-1);
-  ReportTable rest{.name = "memory-totals"};
-  rest.footing = fmt::format(
-      "{:.3f} MiB at the start + increments ({:.3f} MiB of them without a line) = {:.3f} MiB at "
-      "the "
-      "end\n",
-      static_cast<double>(p.run.memory_at_start) / 0x1p20,
-      elsewhere == lines.end() ? 0 : static_cast<double>(elsewhere->second.increment) / 0x1p20,
-      static_cast<double>(end) / 0x1p20);
-  tables.push_back(std::move(rest));
+  tables.push_back(memory_totals(p, lines));
   return tables;
 }
 
 // ---- what was alive at the peak
 
 namespace {
+
+constexpr const char* kBefore = "(before the recording)";
 
 // The bytes alive at the peak, added up by a name, with what lies outside the recording; the rows
 // sum to the peak.
@@ -127,8 +166,8 @@ ReportTable peak_table(const Profile& p, const MemoryPeak& peak, std::string tit
     bytes += p.allocations[i].bytes;
     ++blocks;
   }
-  if (peak.at_start > 0) groups["(before the recording)"].first += peak.at_start;
-  if (peak.unrecorded != 0) groups["(not recorded)"].first += peak.unrecorded;
+  if (peak.unknown > 0) groups[kBefore].first += peak.unknown;
+  if (peak.unrecorded > 0) groups["(not recorded)"].first += peak.unrecorded;
   std::vector<std::pair<std::string, std::pair<int64_t, int64_t>>> rows(groups.begin(),
                                                                         groups.end());
   ReportTable t{.name = "peak-by-" + title};
@@ -164,22 +203,25 @@ std::vector<ReportTable> peak_report(const Profile& p, const ReportOptions& o) {
   const MemoryPeak peak(p);
   const Names names(p);
   ReportTable head{.name = "peak"};
-  head.heading = fmt::format("Peak: {} bytes ({}) after {}; {} recorded blocks were alive.\n",
-                             text::group_digits(peak.total),
-                             text::format_bytes_binary(static_cast<double>(peak.total)),
-                             format_duration(static_cast<double>(peak.time)),
-                             text::group_digits(static_cast<int64_t>(peak.alive.size())));
+  const auto recorded = std::count_if(peak.alive.begin(), peak.alive.end(),
+                                      [&](size_t i) { return !p.allocations[i].before; });
+  head.heading = fmt::format(
+      "Peak: {} bytes ({}) after {}; {} recorded blocks were alive.\n",
+      text::group_digits(peak.total), text::format_bytes_binary(static_cast<double>(peak.total)),
+      format_duration(static_cast<double>(peak.time)), text::group_digits(recorded));
   return {std::move(head),
           peak_table(p, peak, "category", o,
                      [](const Allocation& a) { return std::string(name_of(a.category)); }),
           peak_table(p, peak, "line", o,
                      [&](const Allocation& a) {
                        const int32_t site = site_of_event(p, names, a.event);
+                       if (a.before) return std::string(kBefore);
                        return site < 0 ? std::string("(line unknown)")
                                        : place_of(p, site, o.full_paths);
                      }),
           peak_table(p, peak, "op", o,
                      [&](const Allocation& a) {
+                       if (a.before) return std::string(kBefore);
                        return a.event < 0 ? std::string("(outside ops)")
                                           : p.signatures[at(p.events[at(a.event)].signature)].name;
                      }),
@@ -195,6 +237,12 @@ struct TimelinePoint {
   std::array<int64_t, kMemoryCategoryCount> by_category{};  // where `most` was reached
 };
 
+// Whether it tells of what was alive when the recording began.
+bool is_from_start(const Profile& p, const MemoryChange& c) {
+  const Allocation& a = p.allocations[c.allocation];
+  return a.before && a.begin == 0 && c.bytes > 0;
+}
+
 // The run in `count` slices of time, each with the most that was in use in it.
 std::vector<TimelinePoint> timeline(const Profile& p, int count) {
   const std::vector<MemoryChange> changes = memory_changes(p);
@@ -202,15 +250,19 @@ std::vector<TimelinePoint> timeline(const Profile& p, int count) {
   if (!changes.empty()) duration = std::max(duration, changes.back().time + 1);
   std::vector<TimelinePoint> points;
   std::array<int64_t, kMemoryCategoryCount> now{};
-  int64_t total = p.run.memory_at_start;
+  int64_t total = unknown_at_start(p);
   size_t next = 0;
+  const auto advance = [&] {
+    const MemoryChange& c = changes[next++];
+    total += c.bytes;
+    now[static_cast<size_t>(p.allocations[c.allocation].category)] += c.bytes;
+  };
+  while (next < changes.size() && is_from_start(p, changes[next])) advance();
   for (int i = 0; i < count; ++i) {
     TimelinePoint point{duration * i / count, total, now};
     const int64_t until = i + 1 == count ? duration + 1 : duration * (i + 1) / count;
-    for (; next < changes.size() && changes[next].time < until; ++next) {
-      const MemoryChange& c = changes[next];
-      total += c.bytes;
-      now[static_cast<size_t>(p.allocations[c.allocation].category)] += c.bytes;
+    while (next < changes.size() && changes[next].time < until) {
+      advance();
       if (total > point.most) point = {point.time, total, now};
     }
     points.push_back(point);
@@ -250,10 +302,12 @@ std::vector<ReportTable> timeline_report(const Profile& p, const ReportOptions& 
   const auto drawn = timeline(p, kColumns);
   ReportTable t{.name = "timeline"};
   t.heading =
-      "Memory in use, the most in each slice of time:\n" + plot(drawn, p.run.duration) + "\n";
+      "Memory in use (the maximum in each time slice):\n" + plot(drawn, p.run.duration) + "\n";
   const auto points =
       timeline(p, o.limit > 0 ? static_cast<int>(std::min<int64_t>(o.limit, 100'000)) : 24);
-  t.columns = {{"Time", "time_seconds"}, {"In use", "bytes"}, {"before", "before_bytes"}};
+  t.columns = {{"Time", "time_seconds"}, {"In use", "bytes"}};
+  const int64_t unknown = unknown_at_start(p);
+  if (unknown > 0) t.columns.push_back({"before", "before_bytes"});
   std::vector<int> shown;
   for (int c = 0; c < kMemoryCategoryCount; ++c) {
     const bool used = std::any_of(points.begin(), points.end(), [&](const TimelinePoint& x) {
@@ -265,8 +319,8 @@ std::vector<ReportTable> timeline_report(const Profile& p, const ReportOptions& 
     t.columns.push_back({name, name + "_bytes"});
   }
   for (const TimelinePoint& x : points) {
-    std::vector<Cell> row = {time_cell(static_cast<double>(x.time)), memory_cell(x.most),
-                             memory_cell(p.run.memory_at_start)};
+    std::vector<Cell> row = {time_cell(static_cast<double>(x.time)), memory_cell(x.most)};
+    if (unknown > 0) row.push_back(memory_cell(unknown));
     for (const int c : shown) row.push_back(memory_cell(x.by_category[static_cast<size_t>(c)]));
     t.rows.push_back(std::move(row));
   }

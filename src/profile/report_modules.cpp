@@ -8,6 +8,7 @@
 #include "profile/index.h"
 #include "profile/memory_use.h"
 #include "profile/module_use.h"
+#include "profile/overhead.h"
 #include "profile/reports.h"
 #include "profile/table.h"
 
@@ -45,7 +46,9 @@ ModuleUses::ModuleUses(const Profile& p) : own(p.modules.size() + 1), children(p
     use.flops += s.flops;
     use.contraction_flops += s.contraction_flops;
   }
-  for (const size_t i : MemoryPeak(p).alive) {
+  const MemoryPeak peak(p);
+  own.back().at_peak = peak.unknown + peak.unrecorded;
+  for (const size_t i : peak.alive) {
     const Allocation& a = p.allocations[i];
     const int32_t module = a.event < 0 ? -1 : p.events[at(a.event)].module;
     (module < 0 ? own.back() : own[at(module)]).at_peak += a.bytes;
@@ -97,9 +100,11 @@ std::string module_label(const ModuleInfo& m, int depth) {
 std::vector<ReportTable> module_report(const Profile& p, const ReportOptions&) {
   const ModuleUses uses(p);
   const MemoryPeak peak(p);
+  const Overhead overhead(p);
   ReportTable t{.name = "modules"};
   t.heading =
-      "Each module with those below it; backward work counts for the module that caused it.\n";
+      "Each module includes the modules below it; backward work counts for the module that caused "
+      "it. (own ops): what a module runs itself, outside the modules below it.\n";
   t.columns = {{"Module", "module", false},
                {"Parameters", "parameters"},
                {"Calls", "calls"},
@@ -107,21 +112,24 @@ std::vector<ReportTable> module_report(const Profile& p, const ReportOptions&) {
                {"Forward", "forward_seconds"},
                {"Backward", "backward_seconds"},
                {"Optimizer", "optimizer_seconds"},
+               {"Time", "seconds"},
                {"% of time", "time_share"},
                {"Memory at peak", "peak_bytes"},
                {"% of peak", "peak_share"}};
-  double all = 0;
+  auto all = static_cast<double>(overhead.outside);
   for (const Event& e : p.events) all += static_cast<double>(e.self);
-  const auto add = [&](std::string label, const ModuleUse& use, int64_t calls) {
+  // `more` is time that no phase has.
+  const auto add = [&](std::string label, const ModuleUse& use, int64_t calls, double more = 0) {
     const auto time = [&](Phase phase) {
       return static_cast<double>(use.time[static_cast<size_t>(phase)]);
     };
+    const double whole =
+        time(Phase::Forward) + time(Phase::Backward) + time(Phase::Optimizer) + more;
     t.rows.push_back(
         {cell(std::move(label)), count_cell(use.parameters),
          calls > 0 ? count_cell(calls) : no_cell(), cell(with_prefix(use.flops, ""), use.flops),
          time_cell(time(Phase::Forward)), time_cell(time(Phase::Backward)),
-         time_cell(time(Phase::Optimizer)),
-         share_cell(time(Phase::Forward) + time(Phase::Backward) + time(Phase::Optimizer), all),
+         time_cell(time(Phase::Optimizer)), time_cell(whole), share_cell(whole, all),
          memory_cell(use.at_peak),
          share_cell(static_cast<double>(use.at_peak), static_cast<double>(peak.total))});
   };
@@ -129,10 +137,18 @@ std::vector<ReportTable> module_report(const Profile& p, const ReportOptions&) {
   walk(uses, [&](int32_t m, int depth) {
     add(module_label(p.modules[at(m)], depth), uses.whole[at(m)], uses.own[at(m)].calls);
     if (depth == 0) add_to(sum, uses.whole[at(m)]);
+    if (uses.children[at(m)].empty()) return;
+    add(fmt::format("{:{}}(own ops)", "", 2 * depth + 2), uses.own[at(m)], 0);
   });
   add("(outside modules)", uses.own.back(), 0);
   add_to(sum, uses.own.back());
-  add("sum", sum, 0);
+  add("(outside every op and scope)", {}, 0, static_cast<double>(overhead.outside));
+  // What was there before the recording, and what no event allocated, is of no module.
+  ModuleUse unknown;
+  unknown.at_peak = peak.total - sum.at_peak;
+  if (unknown.at_peak != 0) add("(memory from before the recording)", unknown, 0);
+  add_to(sum, unknown);
+  add("sum", sum, 0, static_cast<double>(overhead.outside));
   return {std::move(t)};
 }
 

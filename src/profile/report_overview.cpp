@@ -14,50 +14,23 @@
 #include "profile/overhead.h"
 #include "profile/reports.h"
 #include "profile/table.h"
+#include "profile/time_parts.h"
 
 namespace pellucid::profile {
 namespace {
 
-// Nanoseconds of the recording by what they were spent on; they sum to the whole.
-struct Parts {
-  double compute = 0, memory = 0, dispatch = 0, faults = 0, off_core = 0, first = 0;
-  double unexplained = 0, scopes = 0, waits = 0, outside = 0;
-  double sum() const {
-    return compute + memory + dispatch + faults + off_core + first + unexplained + scopes + waits +
-           outside;
-  }
-};
-
-Parts parts_of(const Profile& p, const Overhead& o) {
-  Parts parts;
-  for (const Average& a : Averages(p, GroupBy::Shape).rows) {
-    if (a.op_calls == 0) continue;
-    const auto time = static_cast<double>(a.op_time);
-    const TimeShares shares(a, o.dispatch);
-    (a.bound() == "memory" ? parts.memory : parts.compute) += time * shares.ceiling;
-    parts.dispatch += time * shares.dispatch;
-    parts.faults += time * shares.faults;
-    parts.off_core += time * shares.off_core;
-    parts.first += time * shares.first;
-    parts.unexplained += time * shares.unexplained;
-  }
-  parts.waits = static_cast<double>(o.wait_time);
-  parts.scopes = static_cast<double>(o.scope_time) - parts.waits;
-  parts.outside = static_cast<double>(o.outside);
-  return parts;
-}
-
-// "the work itself", by what limits it.
-std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& parts) {
-  if (o.starved(p)) return "time in which no core worked for it";
-  const std::array<std::pair<double, std::string_view>, 9> causes = {
-      {{parts.compute, "the machine's arithmetic"},
-       {parts.memory, "the machine's memory"},
-       {parts.dispatch, "the cost of calling ops"},
-       {parts.faults, "pages of memory that were not there yet"},
-       {parts.off_core, "time in which ops had no core"},
-       {parts.first, "first calls, which touch memory and make primitives"},
-       {parts.unexplained, "kernels that stay below both ceilings"},
+// What the run as a whole goes to most.
+std::string_view what_binds(const Profile& p, const Overhead& o, const TimeParts& parts) {
+  if (o.starved(p)) return "waiting or being preempted";
+  const std::array<std::pair<double, std::string_view>, 10> causes = {
+      {{parts.ops.compute, "ops at the compute ceiling"},
+       {parts.ops.memory, "ops at the memory ceiling"},
+       {parts.ops.dispatch, "dispatching ops"},
+       {parts.ops.faults, "page faults"},
+       {parts.ops.preempted, "ops that were preempted: other processes were using the cores"},
+       {parts.ops.waiting, "ops that wait for other threads or the system"},
+       {parts.ops.first, "first calls of ops, which touch new memory and create primitives"},
+       {parts.ops.unexplained, "kernels that stay below both ceilings"},
        {parts.scopes + parts.outside, "code between the ops"},
        {parts.waits, "waiting for data"}}};
   return std::max_element(causes.begin(), causes.end(),
@@ -68,7 +41,7 @@ std::string_view what_binds(const Profile& p, const Overhead& o, const Parts& pa
 std::string ending(const RunInfo& run) {
   std::string out;
   if (run.signal != 0)
-    out = fmt::format("was ended by signal {} ({}); the recording reaches until then", run.signal,
+    out = fmt::format("was killed by signal {} ({}); the profile ends there", run.signal,
                       strsignal(run.signal));
   else if (!run.complete)
     out = "did not close its recording";
@@ -81,7 +54,7 @@ std::string ending(const RunInfo& run) {
 }
 
 std::string sentence(const Profile& p, const FunctionStats& stats, const Overhead& o,
-                     const Parts& parts, const MemoryPeak& peak) {
+                     const TimeParts& parts, const MemoryPeak& peak) {
   std::string out;
   int32_t top = -1;
   for (size_t i = 0; i < p.events.size(); ++i) {
@@ -92,33 +65,26 @@ std::string sentence(const Profile& p, const FunctionStats& stats, const Overhea
   if (top >= 0)
     out = fmt::format("{} takes {} of the time; most of the run goes to {}",
                       function_name(p, stats.site(top), stats.name(top)),
-                      percent(static_cast<double>(stats.figures[at(top)].own), parts.sum()),
+                      o.percent_of_run(static_cast<double>(stats.figures[at(top)].own)),
                       what_binds(p, o, parts));
-  if (p.events.empty() && !p.samples.empty()) {
-    const ReportTable samples = samples_report(p, {.limit = 1}).front();
-    out = fmt::format("{} holds {} of the samples", samples.rows[0][4].text,
-                      percent(samples.rows[0][1].number, 1));
-  }
+  if (p.events.empty() && !p.samples.empty()) out = sampled_sentence(p);
   if (peak.total > 0) {
-    std::array<int64_t, kMemoryCategoryCount> by{};
-    for (const size_t i : peak.alive)
-      by[static_cast<size_t>(p.allocations[i].category)] += p.allocations[i].bytes;
-    const auto most = std::max_element(by.begin(), by.end());
-    const bool before = peak.at_start > *most;
+    const auto most = std::max_element(peak.by_category.begin(), peak.by_category.end());
+    const bool before = peak.unknown > *most;
     constexpr std::array<std::string_view, kMemoryCategoryCount> kPlural = {
         "other blocks",    "parameters",       "activations", "gradients",
         "optimizer state", "kernels' scratch", "data",        "packed weights"};
-    out += fmt::format(
-        "{}the peak of {} is {} {}", out.empty() ? "" : "; ",
-        text::format_bytes(static_cast<double>(peak.total)),
-        percent(static_cast<double>(before ? peak.at_start : *most),
-                static_cast<double>(peak.total)),
-        before ? "from before the recording" : kPlural[static_cast<size_t>(most - by.begin())]);
+    out += fmt::format("{}the peak of {} is {} {}", out.empty() ? "" : "; ",
+                       text::format_bytes(static_cast<double>(peak.total)),
+                       percent(static_cast<double>(before ? peak.unknown : *most),
+                               static_cast<double>(peak.total)),
+                       before ? "from before the recording"
+                              : kPlural[static_cast<size_t>(most - peak.by_category.begin())]);
   }
   return out.empty() ? "" : out + ".\n";
 }
 
-ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
+ReportTable head_table(const Profile& p, const Overhead& o, const TimeParts& parts,
                        const FunctionStats& stats) {
   const MemoryPeak peak(p);
   ReportTable t{.name = "overview"};
@@ -133,26 +99,29 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
     t.heading += fmt::format("The program {}.\n", end);
   t.heading += '\n' + sentence(p, stats, o, parts, peak) + '\n';
   t.footing = coverage_lines(p, o) + o.counters;
-  if (p.machine.flops_all <= 0)
-    t.footing += "ceilings: not measured; `pellucid doctor` does so once\n";
-  if (p.machine.busy)
-    t.footing += "ceilings: measured while other programs held the cores, so they are too low\n";
+  t.footing += ceiling_lines(p, Averages(p, GroupBy::Op).rows);
   if (p.events.empty()) return t;
   t.columns = {{"Where the time goes", "part", false}, {"Time", "seconds"}, {"Share", "share"}};
   const auto add = [&](const char* name, double time) {
-    if (time > 0) t.rows.push_back({cell(name), time_cell(time), share_cell(time, parts.sum())});
+    if (time > 0) t.rows.push_back({cell(name), time_cell(time), share_cell(time, o.whole())});
   };
-  add("ops, at the compute ceiling", parts.compute);
-  add("ops, at the memory ceiling", parts.memory);
-  add("ops, dispatch", parts.dispatch);
-  add("ops, in page faults", parts.faults);
-  add("ops, without a core", parts.off_core);
-  add("ops, first calls of a kind", parts.first);
-  add("ops, beyond both ceilings", parts.unexplained);
+  add("ops, at the compute ceiling", parts.ops.compute);
+  add("ops, at the memory ceiling", parts.ops.memory);
+  add("ops, dispatch", parts.ops.dispatch);
+  add("ops, in page faults", parts.ops.faults);
+  add("ops, preempted", parts.ops.preempted);
+  add("ops, waiting", parts.ops.waiting);
+  add("ops, first calls of a kind", parts.ops.first);
+  add("ops, below both ceilings", parts.ops.unexplained);
   add("scopes between their ops", parts.scopes);
   add("waiting for data", parts.waits);
   add("outside every op and scope", parts.outside);
-  add("sum", parts.sum());
+  add("sum", o.whole());
+  if (o.whole() > 1.001 * static_cast<double>(run.duration))
+    t.footing = fmt::format("time: the sum over all threads, {} in a run of {}\n",
+                            format_duration(o.whole()),
+                            format_duration(static_cast<double>(run.duration))) +
+                t.footing;
   double flops = 0, bytes = 0;
   for (const Event& e : p.events) {
     const Signature& s = p.signatures[at(e.signature)];
@@ -160,7 +129,7 @@ ReportTable head_table(const Profile& p, const Overhead& o, const Parts& parts,
     flops += s.flops;
     bytes += s.bytes;
   }
-  t.footing = fmt::format("totals: {}, {} moved at least, peak memory {} ({} bytes)\n",
+  t.footing = fmt::format("totals: {}, at least {} moved, peak memory {} ({} bytes)\n",
                           with_prefix(flops, "FLOPs"), with_prefix(bytes, "B"),
                           text::format_bytes(static_cast<double>(peak.total)),
                           text::group_digits(peak.total)) +
@@ -175,7 +144,7 @@ ReportTable top_ops(const Profile& p, const ReportOptions& o) {
                {"Calls", "calls"},
                {"Time", "seconds"},
                {"% of ops", "share"},
-               {"A call", "percall_seconds"},
+               {"Per call", "percall_seconds"},
                {"GFLOP/s", "gflops_per_second"},
                {"GB/s", "gigabytes_per_second"},
                {"% of ceiling", "ceiling_share"},
@@ -206,9 +175,8 @@ ReportTable top_ops(const Profile& p, const ReportOptions& o) {
 ReportTable top_lines(const Profile& p, const ReportOptions& o) {
   const Averages averages(p, GroupBy::Line);
   ReportTable t{.name = "top-lines"};
-  t.columns = {
-      {"Line", "line", false},  {"In", "function", false},           {"Self", "self_seconds"},
-      {"% of events", "share"}, {"With all below", "total_seconds"}, {"Ops", "op_calls"}};
+  t.columns = {{"Line", "line", false},  {"In", "function", false},       {"Self", "self_seconds"},
+               {"% of events", "share"}, {"Cumulative", "total_seconds"}, {"Ops", "op_calls"}};
   std::vector<size_t> order =
       ranked(averages.rows.size(), [&](size_t i) { return averages.rows[i].self; });
   cut_rows(order, o, 10, t.footing);
@@ -228,7 +196,7 @@ ReportTable top_lines(const Profile& p, const ReportOptions& o) {
 
 std::vector<ReportTable> overview_report(const Profile& p, const ReportOptions& o) {
   const Overhead overhead(p);
-  const Parts parts = parts_of(p, overhead);
+  const TimeParts parts(p, overhead);
   std::vector<ReportTable> tables;
   tables.push_back(head_table(p, overhead, parts, FunctionStats(p)));
   if (!p.events.empty()) {

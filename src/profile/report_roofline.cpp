@@ -8,16 +8,13 @@
 #include "base/text.h"
 #include "profile/averages.h"
 #include "profile/overhead.h"
-#include "profile/raw.h"
 #include "profile/reports.h"
 #include "profile/table.h"
+#include "recorder/raw.h"
 
 namespace pellucid::profile {
-namespace {
-
-// Views do nothing but pass the door, so their median is what a call costs. Without enough of them
-// that is not known, and nothing is charged to it.
-void find_dispatch(const Profile& p, Overhead& o) {
+// Without enough views it is not known, and nothing is charged to it.
+DispatchCost find_dispatch(const Profile& p) {
   std::vector<double> views;
   for (const Event& e : p.events) {
     const Signature& s = p.signatures[at(e.signature)];
@@ -25,16 +22,11 @@ void find_dispatch(const Profile& p, Overhead& o) {
       views.push_back(static_cast<double>(e.self));
   }
   constexpr size_t kEnough = 10;
-  if (views.size() < kEnough) {
-    o.dispatch_source = "not measured: the run has fewer than 10 views";
-    return;
-  }
-  o.dispatch_source =
-      fmt::format("the median of {} views", text::group_digits(static_cast<int64_t>(views.size())));
-  o.dispatch = median(std::move(views));
+  if (views.size() < kEnough) return {.source = "not measured: the run has fewer than 10 views"};
+  const auto count = static_cast<int64_t>(views.size());
+  return {median(std::move(views)),
+          fmt::format("the median of {} views", text::group_digits(count))};
 }
-
-}  // namespace
 
 RecordingCost::RecordingCost(const Profile& p) : what("events"), each(p.run.event_cost) {
   if (p.run.mode == "sample") {
@@ -57,7 +49,7 @@ std::string RecordingCost::text(double nanoseconds) {
                             : fmt::format("{:.1f} us", nanoseconds / 1000);
 }
 
-Overhead::Overhead(const Profile& p) {
+Overhead::Overhead(const Profile& p) : dispatch(find_dispatch(p)) {
   std::vector<int64_t> covered(p.threads.size());
   for (const Event& e : p.events) {
     const Signature& s = p.signatures[at(e.signature)];
@@ -74,7 +66,6 @@ Overhead::Overhead(const Profile& p) {
   const int64_t busiest = covered.empty() ? 0 : *std::max_element(covered.begin(), covered.end());
   outside = std::max<int64_t>(0, p.run.duration - busiest);
   recording = RecordingCost(p).total();
-  find_dispatch(p, *this);
   std::map<std::string, std::string> missing;  // by the reason: the names
   for (const Counter& c : p.counters) {
     if (!c.missing.empty()) {
@@ -92,6 +83,10 @@ Overhead::Overhead(const Profile& p) {
     counters += fmt::format("{}: none ({})\n", names, reason);
 }
 
+std::string Overhead::percent_of_run(double nanoseconds) const {
+  return percent(nanoseconds, whole());
+}
+
 std::string coverage_lines(const Profile& p, const Overhead& o) {
   std::string out;
   if (o.ops > 0)
@@ -106,7 +101,7 @@ std::string coverage_lines(const Profile& p, const Overhead& o) {
       out += fmt::format(" + {} ops and scopes x {}", text::group_digits(c.scopes),
                          RecordingCost::text(c.scope));
     out += fmt::format(" = {}, {} of the time; {} of raw {}\n", format_duration(o.recording),
-                       percent(o.recording, static_cast<double>(p.run.duration)),
+                       o.percent_of_run(o.recording),
                        text::format_bytes(static_cast<double>(p.run.recorded_bytes)),
                        c.what == "calls" ? "counters" : c.what);
   }
@@ -121,13 +116,13 @@ std::string stall_line(const Profile& p) {
   if (!p.run.stalls_missing.empty() && p.stalls.empty())
     return fmt::format("page faults and switches by op: none ({})\n", p.run.stalls_missing);
   int64_t faults = 0, waits = 0, preempted = 0;
-  double fault_time = 0, off_time = 0;
+  double times[3] = {};  // by Stall::Kind
   for (const Stall& s : p.stalls) {
     if (s.event < 0) continue;
     const bool fault = s.kind == Stall::Kind::PageFault;
     (fault ? faults : (s.kind == Stall::Kind::Waiting ? waits : preempted)) += s.count;
     if (s.thread == p.events[at(s.event)].thread)
-      (fault ? fault_time : off_time) += static_cast<double>(s.duration);
+      times[static_cast<size_t>(s.kind)] += static_cast<double>(s.duration);
   }
   if (p.stalls.empty() && p.run.stalls_lost == 0) return {};
   if (!p.run.stalls_missing.empty())
@@ -138,11 +133,11 @@ std::string stall_line(const Profile& p) {
         text::group_digits(faults), text::group_digits(waits), text::group_digits(preempted),
         p.run.stalls_missing);
   std::string line = fmt::format(
-      "inside events: {} page faults took {}; {} waits and {} times preempted, {} without a core",
-      text::group_digits(faults), format_duration(fault_time), text::group_digits(waits),
-      text::group_digits(preempted), format_duration(off_time));
+      "inside events: {} page faults took {}, {} waits {}; preempted {} times for {}",
+      text::group_digits(faults), format_duration(times[0]), text::group_digits(waits),
+      format_duration(times[1]), text::group_digits(preempted), format_duration(times[2]));
   if (p.run.stalls_lost > 0)
-    line += fmt::format("; {} records of them were lost", text::group_digits(p.run.stalls_lost));
+    line += fmt::format("; {} of them were lost", text::group_digits(p.run.stalls_lost));
   return line + "\n";
 }
 
@@ -157,8 +152,10 @@ struct StallsKnown {
 // The cells from Calls to Unexplained.
 void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overhead, bool measured,
                  const StallsKnown& stalls) {
-  const double time = std::max(1.0, static_cast<double>(a.op_time));
-  const TimeShares shares(a, overhead.dispatch);
+  const auto time = static_cast<double>(a.op_time);
+  const auto share = [&](double part, bool known) {
+    return known ? share_cell(part, time) : no_cell();
+  };
   const auto number = [](double value) { return cell(fmt::format("{:.2f}", value), value); };
   const Rate& rate = a.rate();
   const double spent = std::max(1.0, rate.time);
@@ -172,13 +169,14 @@ void add_figures(std::vector<Cell>& row, const Average& a, const Overhead& overh
   row.push_back(number(rate.bytes / spent));
   row.push_back(ceiling_cell(a, measured));
   row.push_back(measured && a.least_time > 0 ? cell(std::string(a.bound())) : no_cell());
-  row.push_back(measured ? share_cell(shares.dispatch, 1) : no_cell());
+  row.push_back(share(a.split.dispatch, measured));
   row.push_back(stalls.number ? count_cell(a.faults) : no_cell());
-  row.push_back(stalls.time ? share_cell(shares.faults, 1) : no_cell());
+  row.push_back(share(a.split.faults, stalls.time));
   row.push_back(stalls.number ? count_cell(a.switches) : no_cell());
-  row.push_back(stalls.time ? share_cell(shares.off_core, 1) : no_cell());
-  row.push_back(measured ? share_cell(shares.first, 1) : no_cell());
-  row.push_back(measured ? share_cell(shares.unexplained, 1) : no_cell());
+  row.push_back(share(a.split.preempted, stalls.time));
+  row.push_back(share(a.split.waiting, stalls.time));
+  row.push_back(share(a.split.first, measured));
+  row.push_back(share(a.split.unexplained, measured));
 }
 
 }  // namespace
@@ -187,17 +185,10 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
   const GroupBy by = group_by(o.by);
   const Averages averages(p, by);
   const Overhead overhead(p);
-  const bool measured = p.machine.flops_all > 0 && !p.machine.levels.empty();
+  const bool measured = rates_of(p.machine).known();
   const StallsKnown stalls(p);
   ReportTable t{.name = "roofline"};
-  if (measured)
-    t.heading = fmt::format(
-        "Ceilings: {} and {} from {} on {} threads.\n", with_prefix(p.machine.flops_all, "FLOP/s"),
-        with_prefix(std::max(p.machine.levels.back().all.read, p.machine.levels.back().all.copy),
-                    "B/s"),
-        p.machine.levels.back().name, p.machine.threads);
-  else
-    t.heading = "The recording has no measured ceilings; `pellucid doctor` measures them.\n";
+  t.heading = ceiling_lines(p, averages.rows);
   t.columns = {{"Name", "name", false},
                {"Calls", "calls"},
                {"Time", "seconds"},
@@ -213,7 +204,8 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
                {"Faults", "page_faults"},
                {"In faults", "fault_share"},
                {"Switches", "switches"},
-               {"Off core", "off_core_share"},
+               {"Preempted", "preempted_share"},
+               {"Waiting", "waiting_share"},
                {"First calls", "first_share"},
                {"Unexplained", "unexplained_share"}};
   if (by == GroupBy::Shape) t.columns.push_back({"Input Shapes", "input_shapes", false});
@@ -230,12 +222,12 @@ std::vector<ReportTable> roofline_report(const Profile& p, const ReportOptions& 
     t.rows.push_back(std::move(row));
   }
   t.footing += rate_note(averages.rows);
-  t.footing += fmt::format("dispatch: {} a call ({})\n", format_duration(overhead.dispatch),
-                           overhead.dispatch_source);
-  t.footing += fmt::format(
-      "waiting for data: {} ({} of the run)\n",
-      format_duration(static_cast<double>(overhead.wait_time)),
-      percent(static_cast<double>(overhead.wait_time), static_cast<double>(p.run.duration)));
+  t.footing +=
+      fmt::format("dispatch: {} per call ({})\n", format_duration(overhead.dispatch.nanoseconds),
+                  overhead.dispatch.source);
+  t.footing += fmt::format("waiting for data: {} ({} of the run)\n",
+                           format_duration(static_cast<double>(overhead.wait_time)),
+                           overhead.percent_of_run(static_cast<double>(overhead.wait_time)));
   t.footing += stall_line(p) + overhead.counters + coverage_lines(p, overhead);
   return {std::move(t)};
 }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/text.h"
 #include "pellucid/error.h"
 #include "profile/index.h"
 #include "profile/reports.h"
+#include "profile/symbols.h"
 #include "profile/table.h"
 
 namespace pellucid::profile {
@@ -42,12 +44,11 @@ std::string samples_line(const Profile& p) {
   const auto clock = std::find_if(p.counters.begin(), p.counters.end(),
                                   [](const Counter& c) { return c.name == "task-clock"; });
   if (clock == p.counters.end() || clock->value <= 0)
-    return fmt::format("{} samples; {:.0f} were asked for in a second of processor time\n",
+    return fmt::format("{} samples; {:.0f} per second of CPU time were requested\n",
                        text::group_digits(count), p.run.sample_rate);
-  return fmt::format(
-      "{} samples in {} of processor time: {:.0f} a second of {:.0f} that were asked for\n",
-      text::group_digits(count), format_duration(clock->value),
-      static_cast<double>(count) / clock->value * 1e9, p.run.sample_rate);
+  return fmt::format("{} samples in {} of CPU time: {:.0f} per second of {:.0f} requested\n",
+                     text::group_digits(count), format_duration(clock->value),
+                     static_cast<double>(count) / clock->value * 1e9, p.run.sample_rate);
 }
 
 enum class SampleGroup { Line, Function, Op };
@@ -56,11 +57,11 @@ enum class SampleGroup { Line, Function, Op };
 class SampleCounts {
  public:
   SampleCounts(const Profile& p, SampleGroup by, bool full_paths)
-      : p_(p), by_(by), full_paths_(full_paths) {
+      : p_(p), names_of_(p), by_(by), full_paths_(full_paths) {
     for (size_t i = 0; i < p.samples.size(); ++i) {
       const Sample& s = p.samples[i];
       if (by == SampleGroup::Op)
-        add(s.signature, i, true);
+        add(s.signature < 0 ? -1 : names_of_.of_signature[at(s.signature)], i, true);
       else if (s.stack < 0)
         add(key_of(s.site), i, true);
       for (int32_t f = by == SampleGroup::Op ? -1 : s.stack; f >= 0; f = p.frames[at(f)].parent)
@@ -71,11 +72,12 @@ class SampleCounts {
   std::vector<std::string> names;
 
  private:
-  // Lines of one function have the key of the line that was seen first.
+  // Lines of one function have the key of the line that was seen first; functions of two libraries
+  // may have one name.
   int32_t key_of(int32_t site) {
     if (by_ == SampleGroup::Line || site < 0) return site;
     const Site& s = p_.sites[at(site)];
-    return functions_.try_emplace(s.file + '\n' + s.function, site).first->second;
+    return functions_.try_emplace(s.file + '\n' + s.function + '\n' + s.object, site).first->second;
   }
   void add(int32_t key, size_t sample, bool self) {
     const int32_t n = number_(0, key);
@@ -83,7 +85,7 @@ class SampleCounts {
       counts.emplace_back();
       names.push_back(by_ != SampleGroup::Op ? line_name(p_, key, full_paths_)
                       : key < 0              ? "(outside ops)"
-                                             : p_.signatures[at(key)].name);
+                                             : std::string(names_of_.text[at(key)]));
     }
     SampleCount& c = counts[at(n)];
     if (self) ++c.self;
@@ -92,18 +94,55 @@ class SampleCounts {
   }
 
   const Profile& p_;
+  Names names_of_;  // calls with other sizes are the same op
   SampleGroup by_;
   bool full_paths_;
   Numbering number_;
   std::unordered_map<std::string, int32_t> functions_;
 };
 
+// Whether a frame is the program's own code, and not a library's.
+bool is_program(const Site& s) {
+  if (s.file.empty()) return false;
+  if (s.python) return !s.file.starts_with('<');
+  return s.object.find(".so") == std::string::npos && !is_library_header(s.file) &&
+         !s.file.starts_with("/usr/include/");
+}
+
+// The line of the program that a sample belongs to: that of the op that ran, or the innermost
+// frame of the program's own.
+int32_t program_site(const Profile& p, const Sample& s) {
+  if (s.site >= 0 && is_program(p.sites[at(s.site)])) return s.site;
+  for (int32_t f = s.stack; f >= 0; f = p.frames[at(f)].parent)
+    if (const int32_t site = p.frames[at(f)].site; site >= 0 && is_program(p.sites[at(site)]))
+      return site;
+  return -1;
+}
+
 }  // namespace
+
+std::string sampled_sentence(const Profile& p) {
+  std::map<std::pair<std::string, int>, std::pair<int64_t, int32_t>> lines;
+  for (const Sample& s : p.samples)
+    if (const int32_t site = program_site(p, s); site >= 0) {
+      auto& [count, first] = lines[{p.sites[at(site)].file, p.sites[at(site)].line}];
+      ++count;
+      first = site;
+    }
+  const auto most = std::max_element(lines.begin(), lines.end(), [](const auto& a, const auto& b) {
+    return a.second.first < b.second.first;
+  });
+  if (most == lines.end()) return "no sample has a line of the program (build it with -g)";
+  const int32_t site = most->second.second;
+  return fmt::format(
+      "{} holds {} of the samples", function_name(p, site, p.sites[at(site)].function),
+      percent(static_cast<double>(most->second.first), static_cast<double>(p.samples.size())));
+}
 
 std::vector<ReportTable> samples_report(const Profile& p, const ReportOptions& o) {
   PELLUCID_CHECK(
       !p.samples.empty(), ValueError,
-      "report: the recording has no samples; make one with `pellucid profile --sample`.");
+      "report: the profile has no samples; record some with `pellucid profile --sample`.");
   const auto by = static_cast<SampleGroup>(
       choose(o.by.empty() ? "line" : o.by, {"line", "function", "op"}, "groups"));
   const SampleCounts found(p, by, o.full_paths);

@@ -1,22 +1,25 @@
-// A profile becomes one SQLite file (docs/profile-format.md). It is written under a temporary name,
-// synced and renamed.
+// A profile becomes one SQLite file (docs/profile-format.md), which appears whole or not at all.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
+#include "base/files.h"
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/database.h"
+#include "profile/recording_file.h"
 
 namespace pellucid::profile {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kSchema = R"(
+}  // namespace
+
+const char* const kSchema = R"(
 CREATE TABLE run(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE thread(id INTEGER PRIMARY KEY, process INT, number INT, name TEXT);
 CREATE TABLE signature(id INTEGER PRIMARY KEY, kind TEXT, name TEXT, op_kind TEXT, inputs TEXT, outputs TEXT,
@@ -27,7 +30,7 @@ CREATE TABLE module(id INTEGER PRIMARY KEY, parent INT, name TEXT, path TEXT, ty
 CREATE TABLE event(id INTEGER PRIMARY KEY, begin INT, "end" INT, parent INT, signature INT, thread INT, site INT,
   module INT, forward INT, stack INT, step INT, self INT, allocated INT, freed INT, phase INT, flags INT, inputs INT);
 CREATE TABLE allocation(id INTEGER PRIMARY KEY, begin INT, "end" INT, bytes INT, event INT, freed_by INT,
-  thread INT, category INT);
+  thread INT, category INT, before INT, "order" INT, freed_order INT);
 CREATE TABLE frame(id INTEGER PRIMARY KEY, parent INT, site INT);
 CREATE TABLE sample(id INTEGER PRIMARY KEY, at INT, thread INT, stack INT, signature INT, site INT);
 CREATE TABLE count(signature INT, site INT, calls INT);
@@ -39,6 +42,8 @@ CREATE VIEW op AS SELECT event.id, signature.name, signature.kind, event.begin, 
   FROM event JOIN signature ON signature.id = event.signature
   LEFT JOIN site ON site.id = event.site LEFT JOIN module ON module.id = event.module;
 )";
+
+namespace {
 
 std::string dump(const Json& j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -62,6 +67,8 @@ void write_run(Database& db, const Profile& p) {
   s.insert(std::string("mode"), r.mode);
   s.insert(std::string("version"), r.version);
   s.insert(std::string("started"), r.started);
+  s.insert(std::string("isa"), r.isa);
+  s.insert(std::string("threads"), r.threads);
   s.insert(std::string("duration"), r.duration);
   s.insert(std::string("exit_code"), r.exit_code);
   s.insert(std::string("signal"), r.signal);
@@ -105,9 +112,9 @@ void write_tables(Database& db, const Profile& p) {
              static_cast<int>(e.threw) | static_cast<int>(e.open) << 1,
              static_cast<int64_t>(e.inputs));
   });
-  rows("allocation", 8, p.allocations, [](Statement& s, size_t i, const Allocation& a) {
+  rows("allocation", 11, p.allocations, [](Statement& s, size_t i, const Allocation& a) {
     s.insert(i, a.begin, a.end, a.bytes, a.event, a.freed_by, a.thread,
-             static_cast<int>(a.category));
+             static_cast<int>(a.category), a.before, a.order, a.freed_order);
   });
   rows("frame", 3, p.frames,
        [](Statement& s, size_t i, const Frame& f) { s.insert(i, f.parent, f.site); });
@@ -123,40 +130,52 @@ void write_tables(Database& db, const Profile& p) {
   });
 }
 
-void sync_file(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0 || fsync(file) != 0)
-    fail_file(path, fmt::format("was not synced: {}", strerror(errno)));
-  close(file);
+// The first bytes of a file; nothing where it is no regular file.
+std::string head_of(const std::string& file) {
+  const int opened = io::open_regular(file, O_RDONLY, io::Links::Follow);
+  if (opened < 0) return "";
+  char head[100] = {};  // SQLite's
+  const ssize_t got = pread(opened, head, sizeof head, 0);
+  close(opened);
+  return std::string(head, got > 0 ? static_cast<size_t>(got) : 0);
+}
+
+bool is_profile_head(const std::string& head) {
+  uint32_t application = 0;
+  if (head.size() < 100 || !head.starts_with("SQLite format 3")) return false;
+  for (size_t i = 68; i < 72; ++i)
+    application = application << 8 | static_cast<unsigned char>(head[i]);
+  return application == kApplication;
 }
 
 }  // namespace
 
+bool is_profile(const std::string& file) { return is_profile_head(head_of(file)); }
+
+void check_replaceable(const std::string& file) {
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+    fail_file(file, "cannot hold a profile: it is no regular file");
+  if (const std::string head = head_of(file); !head.empty() && !is_profile_head(head))
+    fail_file(file,
+              "exists and is no profile, so it is not replaced: name another file, or "
+              "remove it");
+}
+
 void Profile::save(const std::string& file) const {
-  const std::string temporary = fmt::format("{}.{}.part", file, getpid());
-  unlink(temporary.c_str());
-  try {
-    {
-      Database db(temporary, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-      db.run("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;");
-      db.run(
-          fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplication, kVersion)
-              .c_str());
-      db.run("BEGIN");
-      db.run(kSchema);
-      write_tables(db, *this);
-      db.run("COMMIT");
-    }
-    sync_file(temporary);
-  } catch (...) {
-    unlink(temporary.c_str());
-    throw;
+  check_replaceable(file);
+  io::AtomicFile target("profile", file);
+  {
+    Database db(target.temporary(), SQLITE_OPEN_READWRITE);
+    db.run("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;");
+    db.run(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplication, kVersion)
+               .c_str());
+    db.run("BEGIN");
+    db.run(kSchema);
+    write_tables(db, *this);
+    db.run("COMMIT");
   }
-  if (std::rename(temporary.c_str(), file.c_str()) != 0) {
-    const int error = errno;
-    unlink(temporary.c_str());
-    fail_file(file, fmt::format("could not be written: {}", strerror(error)));
-  }
+  target.commit();
 }
 
 }  // namespace pellucid::profile

@@ -8,26 +8,20 @@
 //   PELLUCID_PROFILE_LIMIT          most bytes of a thread's events ("512M")
 //   PELLUCID_PROFILE_PERF=0         as where perf_event_open is not permitted (a ProfilerSession
 //                                   too): getrusage counts instead
-#include <dirent.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 
 #include "base/env.h"
 #include "pellucid/error.h"
+#include "pellucid/profiler.h"
 #include "profile/ceilings.h"
-#include "profile/recorder.h"
+#include "profile/recording_file.h"
+#include "recorder/recorder.h"
 
 namespace pellucid {
 namespace profile {
-
-std::string_view name_of(EventKind kind) {
-  constexpr std::string_view kNames[] = {"op",        "composite", "module", "backward", "engine",
-                                         "optimizer", "wait",      "user",   "step"};
-  return kNames[static_cast<int>(kind)];
-}
 
 std::string_view name_of(Stall::Kind kind) {
   constexpr std::string_view kNames[] = {"page fault", "waiting", "preempted"};
@@ -39,25 +33,9 @@ std::string_view name_of(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-void remove_folder(const std::string& folder) {
-  DIR* d = opendir(folder.c_str());
-  if (!d) return;
-  while (const dirent* entry = readdir(d)) {
-    const std::string_view name = entry->d_name;
-    for (const std::string_view ours :
-         {"events-", "counts-", "definitions-", "samples-", "maps-", "stalls-"})
-      if (name.starts_with(ours)) unlink((folder + "/" + entry->d_name).c_str());
-  }
-  closedir(d);
-  rmdir(folder.c_str());
-}
-
-Mode mode_from_name(std::string_view name) {
-  if (name == "trace") return Mode::Trace;
-  if (name == "count") return Mode::Count;
-  if (name == "sample") return Mode::Sample;
-  pellucid::detail::raise<ValueError>(
-      "profile: '{}' is no mode; there are trace, count and sample.", name);
+io::FileLock recording_lock(const std::string& who, const std::string& file) {
+  return io::FileLock(who, io::lock_beside(file), fmt::format("'{}'", file),
+                      "Wait until it has ended, or name another file.");
 }
 
 namespace {
@@ -68,13 +46,15 @@ std::string& program_file() {
   static std::string& file = *new std::string;
   return file;
 }
+// Held as long as the program records.
+std::optional<io::FileLock>& program_lock() {
+  static std::optional<io::FileLock>& lock = *new std::optional<io::FileLock>;
+  return lock;
+}
 pid_t g_owner = 0;  // whose it is: not that of a child
 
 // The machine's ceilings where an earlier run kept them: a program does not wait for a measurement.
-void add_ceilings(Profile& p) {
-  if (std::optional<MachineCeilings> kept = load_ceilings(ceilings_file()))
-    p.machine = std::move(*kept);
-}
+void add_ceilings(Profile& p) { p.machine = ceilings_of_run(p.run.isa, p.run.threads, false); }
 
 void finish_program() {
   const std::string folder = recording_folder();
@@ -86,6 +66,7 @@ void finish_program() {
     state_recording_cost(p);
     p.save(program_file());
     remove_folder(folder);
+    program_lock().reset();
   } catch (const std::exception& e) {
     std::fprintf(stderr, "pellucid: the profile was not written: %s\n", e.what());
   }
@@ -105,6 +86,8 @@ void finish_program() {
       o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
     g_owner = getpid();
     if (!raw) {
+      check_replaceable(*file);
+      program_lock().emplace(recording_lock("profile", *file));
       program_file() = *file;
       remove_folder(o.folder);  // what a run that was killed left behind
       // Programs that this one starts record into the same folder, and leave the rest to us.

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -19,9 +20,25 @@ std::string demangled(const char* name) {
   return s;
 }
 
-// Without parameters and template arguments: a table has no room for them.
+// Without what stands in round or pointed brackets.
+std::string without_brackets(std::string_view name) {
+  int depth = 0;
+  std::string out;
+  for (const char c : name) {
+    depth += c == '<' || c == '(';
+    if (depth == 0) out += c;
+    depth -= c == '>' || c == ')';
+  }
+  return out;
+}
+
+// Without parameters and template arguments: a table has no room for them. A lambda is named after
+// the function that it is written in: "main::{lambda#1}".
 std::string short_function(std::string name) {
-  if (const size_t at = name.find("::operator"); at != std::string::npos) return name;
+  const size_t call = name.rfind("::operator()");
+  if (call != std::string::npos && name.find("{lambda(") < call)
+    return without_brackets(std::string_view(name).substr(0, call));
+  if (name.starts_with("operator") || name.find("::operator") != std::string::npos) return name;
   int depth = 0;
   std::string out;
   for (const char c : name) {
@@ -101,12 +118,39 @@ Symbols::~Symbols() {
     if (dwfl) dwfl_end(dwfl);
 }
 
+namespace {
+
+// A function that has no name: the file it lies in and where it begins there, which the tables for
+// unwinding know. Samples of one function then have one name, and those of two have two.
+std::string nameless_function(Dwfl_Module* module, uint64_t address, const std::string& object) {
+  Dwarf_Addr begin = 0, bias = 0, start = 0, end = 0;
+  dwfl_module_info(module, nullptr, &begin, nullptr, nullptr, nullptr, nullptr, nullptr);
+  uint64_t offset = address - begin;
+  for (Dwarf_CFI* cfi : {dwfl_module_eh_cfi(module, &bias), dwfl_module_dwarf_cfi(module, &bias)}) {
+    Dwarf_Frame* frame = nullptr;
+    if (!cfi || dwarf_cfi_addrframe(cfi, address - bias, &frame) != 0) continue;
+    if (dwarf_frame_info(frame, &start, &end, nullptr) >= 0 && start != 0)
+      offset = start + bias - begin;
+    std::free(frame);
+    break;
+  }
+  const std::string name = std::filesystem::path(object).filename().string();
+  return fmt::format("{}+{:#x}", name.empty() ? "?" : name, offset);
+}
+
+}  // namespace
+
 std::vector<Site> frames_at(Dwfl_Module* module, uint64_t address, const std::string& object) {
   Site plain;
   plain.object = object;
-  if (!module) return {plain};
+  if (!module) {
+    if (object.empty() && address != 0) plain.function = "(code made at run time)";
+    return {plain};
+  }
   if (const char* name = dwfl_module_addrname(module, address))
     plain.function = short_function(demangled(name));
+  else
+    plain.function = nameless_function(module, address, object);
   if (Dwfl_Line* line = dwfl_module_getsrc(module, address))
     if (const char* file = dwfl_lineinfo(line, nullptr, &plain.line, nullptr, nullptr, nullptr)) {
       const char* folder = dwfl_line_comp_dir(line);
@@ -127,6 +171,10 @@ std::vector<Site> frames_at(Dwfl_Module* module, uint64_t address, const std::st
     const int tag = dwarf_tag(&scopes[i]);
     if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_subprogram) continue;
     if (const char* name = die_name(&scopes[i])) next.function = short_function(demangled(name));
+    // A lambda's own entry says no more than that it is called; its symbol says where it is
+    // written.
+    if (tag == DW_TAG_subprogram && next.function == "operator()" && !plain.function.empty())
+      next.function = plain.function;
     found.push_back(next);
     if (tag == DW_TAG_subprogram) break;
     const char* file = call_file(unit, &scopes[i]);

@@ -11,9 +11,10 @@
 #include <fstream>
 #include <map>
 
+#include "base/files.h"
 #include "profile/collect.h"
-#include "profile/python_frames.h"
-#include "profile/sampler.h"
+#include "recorder/python_frames.h"
+#include "recorder/sampler.h"
 
 namespace pellucid::profile {
 namespace {
@@ -56,8 +57,8 @@ int on_frame(Dwfl_Frame* frame, void* arg) {
 
 // A frame of a Python program.
 struct PythonPlace {
-  int32_t site;
-  bool entry;  // the outermost one of its run of the interpreter's loop
+  int32_t site;  // -1: of the package
+  bool entry;    // the outermost one of its run of the interpreter's loop
 };
 
 class Unwinder {
@@ -74,7 +75,7 @@ class Unwinder {
                                                   .set_initial_registers = set_registers,
                                                   .detach = nullptr,
                                                   .thread_detach = nullptr};
-    std::FILE* file = std::fopen(maps.c_str(), "r");
+    std::FILE* file = io::is_regular(maps) ? std::fopen(maps.c_str(), "re") : nullptr;
     if (!file) return;
     dwfl_ = dwfl_begin(&callbacks);
     const bool read = dwfl_ && dwfl_linux_proc_maps_report(dwfl_, file) == 0;
@@ -107,11 +108,13 @@ class Unwinder {
       bool more = true;
       while (more && next < python.size()) {
         more = !python[next].entry;
-        sites.push_back(python[next++].site);
+        if (python[next].site >= 0) sites.push_back(python[next].site);
+        ++next;
       }
     }
     // The copy of the stack ended before the interpreter's loop: its frames lie further out.
-    for (; next < python.size(); ++next) sites.push_back(python[next].site);
+    for (; next < python.size(); ++next)
+      if (python[next].site >= 0) sites.push_back(python[next].site);
     int32_t frame = -1;
     for (size_t i = sites.size(); i-- > 0;) frame = all_.child_frame(frame, sites[i]);
     return frame;
@@ -129,9 +132,15 @@ class Unwinder {
     Dwfl_Module* module = dwfl_ ? dwfl_addrmodule(dwfl_, address) : nullptr;
     const char *object = nullptr, *name = nullptr;
     if (module) {
-      dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &object, nullptr);
-      name = dwfl_module_addrname(module, address);
+      // What lies behind a file in memory is given to it: code made at run time, as oneDNN's.
+      Dwarf_Addr begin = 0, end = 0;
+      dwfl_module_info(module, nullptr, &begin, &end, nullptr, nullptr, &object, nullptr);
+      if (address < begin || address >= end) {
+        module = nullptr;
+        object = nullptr;
+      }
     }
+    if (module) name = dwfl_module_addrname(module, address);
     it->second.interpreter = name && std::string_view(name).starts_with("_PyEval_EvalFrameDefault");
     for (const Site& s : frames_at(module, address, object ? object : ""))
       it->second.sites.push_back(all_.place_of(s));
@@ -148,8 +157,10 @@ class Unwinder {
 // The records of a file of samples, one after the other.
 class SampleFile {
  public:
-  explicit SampleFile(const std::string& path) : file_(path, std::ios::binary) {}
-  explicit operator bool() const { return static_cast<bool>(file_); }
+  explicit SampleFile(const std::string& path) {
+    if (io::is_regular(path)) file_.open(path, std::ios::binary);
+  }
+  explicit operator bool() const { return file_.is_open(); }
   /// False at the end, or where a record was not finished.
   bool next() {
     uint64_t magic = 0;
@@ -188,12 +199,16 @@ class PythonCodes {
     for (SampleFile f(path); f.next();)
       if (f.is_code) add(f.code, f.body);
   }
+  /// The frames of a sample. Those of the package itself have no site: what they do is charged to
+  /// the line that called it.
   std::vector<PythonPlace> places(const RawSample& sample, const char* frames) {
     std::vector<PythonPlace> found;
     for (uint32_t i = 0; i < sample.python_frames; ++i) {
       RawPythonFrame f;
       std::memcpy(&f, frames + i * sizeof f, sizeof f);
-      found.push_back({site_of(f), (f.instruction & RawPythonFrame::kEntry) != 0});
+      const int32_t site = site_of(f);
+      const bool ours = all_.is_python_package(all_.profile.sites[static_cast<size_t>(site)].file);
+      found.push_back({ours ? -1 : site, (f.instruction & RawPythonFrame::kEntry) != 0});
     }
     return found;
   }
@@ -256,7 +271,9 @@ void read_samples(Collected& all, const std::string& folder, const std::string& 
     s.thread = all.thread_index(process, raw.thread);
     s.stack = unwinder.stack_of(raw, file.body.data(),
                                 python.places(raw, file.body.data() + raw.stack_bytes));
-    if (raw.call < calls.size()) {
+    if (raw.call == kIdleCall) {
+      s.signature = all.idle_signature();
+    } else if (raw.call < calls.size()) {
       s.signature = calls[raw.call].signature;
       s.site = calls[raw.call].site;
     }

@@ -3,7 +3,10 @@
 
 #include <utility>
 
+#include "base/allocator.h"
 #include "pellucid/tensor.h"
+#include "recorder/block_category.h"
+#include "tensor/memory_category.h"
 
 namespace pellucid::detail {
 
@@ -55,21 +58,50 @@ void MemoryLedger::restart_peak() {
   peak_ = now_;
 }
 
+namespace {
+
+// What a phantom storage does in the end; it knows what it is counted as.
+struct PhantomRelease {
+  std::shared_ptr<MemoryLedger> ledger;
+  size_t bytes;
+  MemoryCategory category;
+  bool with_values;
+  void operator()(void* data) const {
+    if (with_values) ::operator delete(data);
+    if (ledger) ledger->remove(bytes, category);
+  }
+};
+
+}  // namespace
+
 Ref<Storage> phantom_storage(size_t bytes, bool with_values) {
   const MemoryCategory category = current_memory_category();
   const std::shared_ptr<MemoryLedger> ledger = current_ledger();
-  auto release = [ledger, bytes, category, with_values](void* data) {
-    if (with_values) ::operator delete(data);
-    if (ledger) ledger->remove(bytes, category);
-  };
-  Ref<Storage> s =
-      borrow_storage(with_values ? ::operator new(bytes) : nullptr, bytes, std::move(release));
+  Ref<Storage> s = borrow_storage(with_values ? ::operator new(bytes) : nullptr, bytes,
+                                  PhantomRelease{ledger, bytes, category, with_values});
   s->category = category;
   // As a storage of the allocator: gradients may be added into it, nobody else knows its address.
   s->borrowed = false;
   s->pointer_given_out = false;
   if (ledger) ledger->add(bytes, category);
   return s;
+}
+
+void set_memory_category(Storage& s, MemoryCategory category) noexcept {
+  if (s.category == category) return;
+  if (s.deleter) {
+    if (auto* release = s.deleter->target<PhantomRelease>()) {
+      if (release->ledger) {
+        release->ledger->remove(s.bytes, s.category);
+        release->ledger->add(s.bytes, category);
+      }
+      release->category = category;
+    }
+  } else if (!s.borrowed) {
+    change_memory_category(s.bytes, s.category, category);
+    profile::record_category(s.data, s.bytes, category);
+  }
+  s.category = category;
 }
 
 void require_values(const TensorImpl& t, std::string_view who) {

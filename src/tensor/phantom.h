@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "pellucid/detail/tensor_impl.h"
-#include "pellucid/estimate.h"
+#include "pellucid/memory_snapshot.h"
 
 namespace pellucid::detail {
 

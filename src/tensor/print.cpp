@@ -6,9 +6,9 @@
 #include <mutex>
 #include <sstream>
 
-#include "pellucid/autograd.h"
 #include "pellucid/print_options.h"
 #include "pellucid/tensor.h"
+#include "tensor/history.h"
 #include "tensor/phantom.h"
 
 namespace pellucid {
@@ -176,11 +176,8 @@ std::vector<std::string> suffixes_of(const Tensor& t) {
   const bool shown_by_values = !no_values && (dtype == kInt64 || dtype == kBool);
   if (dtype != get_default_dtype() && !shown_by_values)
     out.push_back(fmt::format("dtype=torch.{}", dtype));
-  if (const auto node = t.grad_fn()) {
-    const std::string name = node->name();
-    const size_t colons = name.rfind("::");
-    out.push_back(
-        fmt::format("grad_fn=<{}>", colons == std::string::npos ? name : name.substr(colons + 2)));
+  if (const std::string node = detail::grad_fn_name(t); !node.empty()) {
+    out.push_back(fmt::format("grad_fn=<{}>", node));
   } else if (t.requires_grad()) {
     out.push_back("requires_grad=True");
   }

@@ -4,9 +4,11 @@
 #include "pellucid/tensor.h"
 
 #include <atomic>
+#include <charconv>
 #include <mutex>
 
 #include "kernels/copy.h"
+#include "tensor/layout.h"
 #include "tensor/phantom.h"
 
 namespace pellucid {
@@ -23,6 +25,29 @@ int64_t checked_dim(const char* what, int64_t d, int64_t dims, IntArrayRef sizes
 }
 
 }  // namespace
+
+Device Device::from_name(std::string_view name) {
+  const size_t colon = name.find(':');
+  const std::string_view type = name.substr(0, colon);
+  PELLUCID_CHECK(type == "cpu" || type == "cuda", ValueError,
+                 "Device: '{}' is no device; pass \"cpu\", \"cuda\" or \"cuda:0\".", name);
+  Device device(type == "cpu" ? kCPU : kCUDA);
+  if (colon == std::string_view::npos) return device;
+  const std::string_view digits = name.substr(colon + 1);
+  int index = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+  PELLUCID_CHECK(error == std::errc() && end == digits.data() + digits.size() && index >= 0 &&
+                     index <= (device.is_cpu() ? 0 : 127) && digits.front() != '-',
+                 ValueError, "Device: '{}' has no valid index; pass \"cpu\" or \"cuda:0\".", name);
+  device.set_index(static_cast<int8_t>(index));
+  return device;
+}
+
+void Device::refuse(std::string_view who) const {
+  detail::raise<ValueError>(
+      "{}: the device '{}' is not available; pellucid runs on the CPU, so pass \"cpu\".", who,
+      str());
+}
 
 DType get_default_dtype() { return default_dtype.load(std::memory_order_relaxed); }
 
@@ -91,9 +116,10 @@ void Tensor::check_type(DType asked) const {
 }
 
 void Tensor::make_exposed() const {
-  static std::mutex mutex;  // two threads may look at one tensor for the first time
-  const std::lock_guard lock(mutex);
   detail::TensorImpl& t = impl();
+  detail::Ref<detail::Storage> before;  // ends behind the lock
+  const std::lock_guard lock(
+      detail::layout_mutex(t));  // several threads may look for the first time
   if (!t.hidden_layout) return;
   const Dims strides = detail::contiguous_strides(t.sizes);
   if (t.storage && !t.is_contiguous()) {
@@ -106,11 +132,11 @@ void Tensor::make_exposed() const {
                             t.strides.data());
     storage->version.store(t.storage->version.load(std::memory_order_relaxed),
                            std::memory_order_relaxed);
-    t.storage = std::move(storage);
+    before = std::exchange(t.storage, std::move(storage));
     t.offset = 0;
   }
   t.strides = strides;
-  t.hidden_layout = false;
+  std::atomic_ref<bool>(t.hidden_layout).store(false, std::memory_order_release);
 }
 
 std::string describe(const Tensor& t) {

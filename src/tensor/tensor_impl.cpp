@@ -3,12 +3,14 @@
 
 #include <array>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 
 #include "base/allocator.h"
 #include "kernels/pointwise_plan.h"
 #include "pellucid/tensor.h"
-#include "tensor/autograd_meta.h"
+#include "tensor/history.h"
+#include "tensor/layout.h"
 
 namespace pellucid {
 
@@ -79,15 +81,6 @@ void pool_release(void* p, size_t bytes) noexcept {
   std::free(p);
 }
 
-void Storage::destroy(Storage* s) noexcept {
-  if (s->deleter)
-    (*s->deleter)(s->data);
-  else if (!s->borrowed)
-    deallocate(s->data, s->bytes, s->category);
-  s->~Storage();
-  pool_release(s, sizeof(Storage));
-}
-
 Ref<Storage> new_storage(size_t bytes) {
   const MemoryCategory category = current_memory_category();
   void* data = allocate(bytes, category);
@@ -110,10 +103,7 @@ Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)>
 }
 
 void TensorImpl::destroy(TensorImpl* t) noexcept {
-  if (t->meta) {
-    t->meta->~AutogradMeta();
-    pool_release(t->meta, sizeof(AutogradMeta));
-  }
+  if (t->meta) release_meta(t->meta);
   t->~TensorImpl();
   pool_release(t, sizeof(TensorImpl));
 }
@@ -220,6 +210,9 @@ Ref<TensorImpl> new_impl(DType dtype, IntArrayRef sizes) {
 
 Ref<TensorImpl> alias_impl(const TensorImpl& src) {
   auto t = Ref<TensorImpl>::adopt(new (pool_allocate(sizeof(TensorImpl))) TensorImpl);
+  std::unique_lock<std::mutex> lock;
+  if (hides_layout(src)) [[unlikely]]
+    lock = std::unique_lock(layout_mutex(src));
   t->dtype = src.dtype;
   t->hidden_layout = src.hidden_layout;
   t->inference = src.inference;
@@ -231,15 +224,9 @@ Ref<TensorImpl> alias_impl(const TensorImpl& src) {
   return t;
 }
 
-AutogradMeta& meta_of(const Tensor& t) {
-  TensorImpl& impl = t.impl();
-  if (!impl.meta) impl.meta = new (pool_allocate(sizeof(AutogradMeta))) AutogradMeta;
-  return *impl.meta;
-}
-
-LeafLock& leaf_lock(const TensorImpl* leaf) {
-  static constinit std::array<LeafLock, 64> locks;
-  return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % locks.size()];
+std::mutex& layout_mutex(const TensorImpl& t) {
+  static constinit std::array<std::mutex, 16> mutexes;
+  return mutexes[(reinterpret_cast<uintptr_t>(&t) >> 6) % mutexes.size()];
 }
 
 }  // namespace detail

@@ -255,7 +255,7 @@ TEST_CASE("estimate: backward work belongs to the module whose forward caused it
   guard.phase("backward");
   loss.backward();
   const std::vector<LayerCost> rows = layer_costs(*net, guard.calls(), 1, 2, {100e9, 50e9});
-  REQUIRE(rows.size() == 4);
+  REQUIRE(rows.size() == 5);
   CHECK(rows[1].cost.flops.contraction == 2 * 8 * 20 * 30);
   CHECK(rows[1].backward.flops.contraction == 2 * 8 * 20 * 30);      // the weight's alone
   CHECK(rows[3].backward.flops.contraction == 2 * 2 * 8 * 30 * 10);  // and the input's
@@ -263,8 +263,10 @@ TEST_CASE("estimate: backward work belongs to the module whose forward caused it
   CHECK(rows[2].backward.flops.other > 0);
   CHECK(rows[0].backward.flops.contraction ==
         rows[1].backward.flops.contraction + rows[3].backward.flops.contraction);
-  CHECK(rows[0].cost.flops.other > rows[1].cost.flops.other + rows[2].cost.flops.other +
-                                       rows[3].cost.flops.other);  // the loss is the model's alone
+  CHECK(rows[0].cost.flops.other ==
+        rows[1].cost.flops.other + rows[2].cost.flops.other + rows[3].cost.flops.other);
+  CHECK(rows[4].part == LayerPart::Outside);  // the loss
+  CHECK(rows[4].cost.flops.other > 0);
   CHECK(rows[0].least.seconds > rows[1].least.seconds);
 }
 

@@ -171,7 +171,8 @@ TEST_CASE("analyze: counting changes neither the model nor the random numbers") 
 TEST_CASE("analyze: a model's table adds up") {
   models::MnistCnn cnn;
   const std::vector<LayerCost> rows = layer_costs(cnn, randn({2, 1, 28, 28}), 1);
-  REQUIRE(rows.size() == 7);
+  REQUIRE(rows.size() == 8);  // with what forward does between the modules
+  CHECK(rows[1].part == LayerPart::OwnOps);
   CHECK(rows[0].path.empty());
   CHECK(rows[0].parameters == 1'199'882);
   double contraction = 0;
@@ -185,7 +186,7 @@ TEST_CASE("analyze: a model's table adds up") {
   CHECK(contraction ==
         1'535'033'344.0 / 32);  // torch.utils.flop_counter's figure for a batch of 64
   CHECK(parameters == rows[0].parameters);
-  CHECK(rows[1].output_sizes == std::vector<int64_t>{2, 32, 26, 26});
+  CHECK(rows[2].output_sizes == std::vector<int64_t>{2, 32, 26, 26});
   CHECK(rows[0].forward_ms >= rows[1].forward_ms);
   // torch.utils.flop_counter's figure for a step of 64, less that of its forward pass.
   double backward = 0;
@@ -193,6 +194,21 @@ TEST_CASE("analyze: a model's table adds up") {
   CHECK(backward == rows[0].backward.flops.contraction);
   CHECK(backward > 1.5 * contraction);
   for (const auto& m : cnn->modules()) CHECK_FALSE(m->has_hooks());  // called as before
+}
+
+TEST_CASE("analyze: a share above a given machine stays what it is, and is explained") {
+  const nn::Linear layer(256, 256);
+  const Figures f = profile_forward_pass(layer, randn({64, 256}), MachineRates{1e6, 1e6});
+  CHECK(f["computational_efficiency"] > 1);
+  CHECK(f["share_of_ceiling"] > 1);
+  CHECK(f.text("ceiling_warning").find("this machine is faster than the rates") !=
+        std::string::npos);
+  const Figures b = profile_backward_pass(layer, randn({64, 256}), {}, MachineRates{1e6, 1e6});
+  CHECK(b["share_of_ceiling"] > 1);
+  CHECK(b.contains("ceiling_warning"));
+  const Figures slow = profile_forward_pass(layer, randn({64, 256}), MachineRates{1e18, 1e18});
+  CHECK(slow["share_of_ceiling"] < 1);
+  CHECK_FALSE(slow.contains("ceiling_warning"));
 }
 
 TEST_CASE("analyze: latency") {

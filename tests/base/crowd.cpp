@@ -72,8 +72,7 @@ TEST_CASE("crowd: many threads are worth waiting for longer than two") {
     CrowdWatch watch;
     constexpr uint64_t kOwn = CrowdWatch::kLate;
     watch.region(1, 0, 0, threads);
-    const uint64_t now =
-        run_regions(watch, 1, 20 * CrowdWatch::kWindow, kOwn, 3 * kOwn, threads);
+    const uint64_t now = run_regions(watch, 1, 20 * CrowdWatch::kWindow, kOwn, 3 * kOwn, threads);
     CHECK((watch.alone_until() > now) == (threads == 2));
   }
 }

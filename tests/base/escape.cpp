@@ -10,7 +10,7 @@ using namespace pellucid;
 
 TEST_CASE("escape: terminal controls and reordering marks become visible") {
   CHECK(text::visible("plain café 日本") == "plain café 日本");
-  CHECK(text::visible("\x1b[2Jboo\a\n\t\x7f") == "\\x1b[2Jboo\\x07\\x0a\\x09\\x7f");
+  CHECK(text::visible("\x1b[2Jboo\a\n\t\x7f") == "\\x1b[2Jboo\\x07\\x0a\\x09\\u007f");
   CHECK(text::visible("a\u202eb\u2066c\u009b") == "a\\u202eb\\u2066c\\u009b");
   CHECK(text::visible(std::string_view("a\0b", 3)) == "a\\x00b");
 }

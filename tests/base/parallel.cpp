@@ -3,15 +3,19 @@
 
 #include <doctest/doctest.h>
 #include <omp.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
+#include <fstream>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "pellucid/data/dataloader.h"
 #include "pellucid/error.h"
 #include "subprocess.h"
 #include "threads.h"
@@ -251,6 +255,48 @@ TEST_CASE("threads: the environment is respected, ours first") {
   CHECK(test::run_test_case(child, {{"OMP_NUM_THREADS", "5"}, {"PELLUCID_NUM_THREADS", "3"}}) == 0);
   CHECK(test::run_test_case(child, {{"PELLUCID_NUM_THREADS", "many"}}) != 0);
   CHECK(test::run_test_case(child, {{"PELLUCID_NUM_THREADS", "0"}}) != 0);
+}
+
+TEST_CASE("threads: numbers that no machine has are errors") {
+  const int before = get_num_threads();
+  for (const int threads : {0, -1, INT_MIN, 4097, 100'000, INT_MAX}) {
+    CAPTURE(threads);
+    CHECK_THROWS_AS(set_num_threads(threads), ValueError);
+    CHECK(get_num_threads() == before);
+  }
+  std::atomic<int> ran{0};
+  parallel_chunks(8, [&](int64_t) { ++ran; });
+  CHECK(ran == 8);
+}
+
+TEST_CASE("child: a team is refused" * doctest::skip()) {
+  CHECK_THROWS_AS(parallel_chunks(64, [](int64_t) {}), ValueError);
+}
+
+TEST_CASE("child: no more threads can be made" * doctest::skip()) {
+  set_num_threads(1);
+  // Address space for a few stacks of 8 MB; libgomp would end the process at the first that fails.
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit bound{pages * 4096 + (uint64_t{60} << 20), RLIM_INFINITY};
+  REQUIRE(setrlimit(RLIMIT_AS, &bound) == 0);
+  CHECK_THROWS_WITH_AS(set_num_threads(500), doctest::Contains("threads"), ValueError);
+  CHECK(get_num_threads() == 1);
+  std::atomic<int> ran{0};
+  parallel_chunks(8, [&](int64_t) { ++ran; });
+  CHECK(ran == 8);
+  CHECK_THROWS_AS(data::detail::WorkerPool(500), ValueError);
+  CHECK_THROWS_AS(data::detail::WorkerPool(1'000'000'000), ValueError);
+}
+
+TEST_CASE("threads: silly environments and limits are errors, not the end of the process") {
+  const char* child = "child: a team is refused";
+  CHECK(test::run_test_case(child, {{"PELLUCID_NUM_THREADS", "100000"}}) == 0);
+  CHECK(test::run_test_case(child, {{"OMP_NUM_THREADS", "100000"}, {"PELLUCID_NUM_THREADS", ""}}) ==
+        0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they map terabytes
+  CHECK(test::run_test_case("child: no more threads can be made", {}) == 0);
+#endif
 }
 
 #ifdef __SANITIZE_THREAD__

@@ -121,7 +121,15 @@ TEST_CASE("app: wrong calls end in 2 with a message and a hint on err") {
       {{"echo", "-x*2"},
        "app echo: error: unknown option '-x*2'; put -- before an argument that begins with "
        "'-'\nTry 'app echo --help'.\n"},
-      {{"echo"}, "app echo: error: WORD is required\nTry 'app echo --help'.\n"},
+      {{"echo"},
+       "app echo: error: WORD is missing (What to say); for example: app echo hello\nTry 'app echo "
+       "--help'.\n"},
+      {{"echo", "a", "-n", "many"},
+       "app echo: error: --times: expected a whole number, found 'many'; for example: app echo "
+       "hello -n 2\nTry 'app echo --help'.\n"},
+      {{"echo", "a", "--json=maybe"},
+       "app echo: error: --json takes no value; for example: app echo hello\nTry 'app echo "
+       "--help'.\n"},
       {{"echo", "a", "-n", "-1"},
        "app echo: error: -n: expected a number from 0\nTry 'app echo --help'.\n"},
       {{"echo", "a", "--color", "pink"},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "cli/text.h"
 #include "pellucid/error.h"
 
@@ -15,8 +16,8 @@ TEST_CASE("text: tables align their columns") {
   Table table({{"name", Align::Left}, {"bytes", Align::Right}, {"note", Align::Left}});
   table.add({"x", "12", "first"});
   table.add({"\u03b1\u03b2\u03b3\u03b4\u03b5", "1,000,000"});
-  table.add({paint("red", Color::Red, true), "3", ""});
-  CHECK(table.print() ==
+  table.add({paint("red", Color::Red, true), "3", ""});  // its codes take no room
+  CHECK(SafeStream(stderr).filter(table.print()) ==
         "name       bytes  note\n"
         "x             12  first\n"
         "\u03b1\u03b2\u03b3\u03b4\u03b5  1,000,000\n"
@@ -81,6 +82,9 @@ TEST_CASE("text: numbers") {
   CHECK(format_time(0.00638, "usec") == "6.38e+03 usec");
   CHECK(format_time(0.00638123, "msec", 5) == "6.3812 msec");
   CHECK_THROWS_AS(format_time(1, "hours"), pellucid::ValueError);
+  CHECK(format_seconds(0.00638) == "6.38 ms");
+  CHECK(format_seconds(1.5e-8) == "15 ns");
+  CHECK(format_seconds(2.0, 4) == "2 s");
   CHECK(is_time_unit("usec"));
   CHECK_FALSE(is_time_unit("us"));
 

@@ -134,7 +134,7 @@ TEST_CASE("mnist: without a network digits are drawn, and that is said") {
   CHECK(default_data_folder("mnist") == home.path() + "/pellucid/mnist");
   std::ostringstream said;
   CHECK(find_or_fetch_mnist(std::nullopt, said).drawn());
-  CHECK(said.str().find("digits drawn from strokes") != std::string::npos);
+  CHECK(said.str().find("draws digits from strokes") != std::string::npos);
   if (before != nullptr)
     setenv("XDG_DATA_HOME", kept.c_str(), 1);
   else

@@ -90,7 +90,7 @@ TEST_CASE("backward through a freed graph says how to keep it") {
   CHECK(item(x.grad()) == 12);
 }
 
-TEST_CASE("no graph is recorded where it is not wanted") {
+TEST_CASE("no graph is kept where it is not wanted") {
   const Tensor x = leaf(2);
   {
     const NoGradGuard off;

@@ -30,6 +30,18 @@ TEST_CASE("in place: gradients pass through a changed view") {
   CHECK(w.grad().equal(weight.squeeze(1).t() * 2));
 }
 
+TEST_CASE("in place: grad of given inputs passes through a changed view as backward does") {
+  const Tensor w = arange(6, kFloat64).requires_grad_();
+  const Tensor y = w * 2;
+  y.slice(0, 0, 2).mul_(3);
+  const Tensor loss = y.square().sum();
+  const Tensor asked = grad({loss}, {w}, {}, true)[0];
+  CHECK(grad({loss}, {y}, {}, true)[0].equal(y.detach() * 2));
+  loss.backward();
+  CHECK(asked.equal(w.grad()));
+  CHECK(asked[1].item<double>() == 2 * 6 * 6);
+}
+
 TEST_CASE("in place: a second derivative reads the value from before the change") {
   const Tensor x = tensor(3.0, kFloat64).requires_grad_();
   const Tensor y = x * 1;
@@ -90,7 +102,7 @@ TEST_CASE("views of a view that was made a leaf cannot be changed in place") {
   {
     const NoGradGuard off;
     view = x.select(0, 0);
-    view.add_(1);  // nobody records here
+    view.add_(1);  // nothing is tracked here
   }
   CHECK_THROWS_AS(view.add_(1), AutogradError);
 }
@@ -102,6 +114,25 @@ TEST_CASE("a gradient that can be differentiated has memory of its own") {
   x.sum().backward();
   x.grad().detach().mul_(2);
   CHECK(equal(x.grad(), full({3, 2}, 4.0)));
+}
+
+TEST_CASE("in place: one value may be written to an expanded tensor, nothing else") {
+  const Tensor x = zeros({2, 1}), wide = x.expand({2, 50'000});
+  wide.fill_(2);
+  CHECK(x.equal(full({2, 1}, 2.0)));
+  wide.zero_();
+  CHECK(x.equal(zeros({2, 1})));
+  CHECK_THROWS_AS(wide.add_(1), ValueError);
+  CHECK_THROWS_AS(wide.copy_(ones({})), ValueError);
+  CHECK_THROWS_AS(wide.fill_(tensor(1.0)), ValueError);  // its gradient would count too often
+  CHECK_THROWS_AS(wide.normal_(), ValueError);
+  CHECK_THROWS_AS(wide.masked_fill_(wide.eq(0), 1), ValueError);
+  CHECK(x.equal(zeros({2, 1})));
+  const Tensor w = ones({2, 1}).requires_grad_(), base = w * 3;
+  base.select(0, 0).expand({5}).fill_(7);
+  CHECK(base.detach().equal(tensor({7.0, 3.0}).view({2, 1})));
+  base.sum().backward();
+  CHECK(w.grad().equal(tensor({0.0, 3.0}, kFloat32).view({2, 1})));
 }
 
 TEST_CASE("set_data: a view becomes a tensor of its own, and gradients need floats") {

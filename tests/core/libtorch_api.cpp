@@ -67,14 +67,31 @@ TEST_CASE("libtorch: creation and options") {
   CHECK(blob.options().dtype_opt() == torch::kFloat);
   const torch::Device device(torch::cuda::is_available() ? torch::kCUDA : torch::kCPU);
   CHECK(blob.to(device).device().is_cpu());
-  CHECK_THROWS_AS(torch::Device{torch::kCUDA}, torch::ValueError);
+  CHECK_FALSE(device == torch::kCUDA);
+  CHECK(torch::Device(torch::kCUDA) == torch::kCUDA);
+  CHECK(torch::Device("cuda:1").str() == "cuda:1");
+  CHECK_THROWS_AS(torch::Device("cuda:"), torch::ValueError);
+  CHECK_THROWS_AS(torch::Device("cuda:-1"), torch::ValueError);
+  CHECK_THROWS_AS(torch::Device("cpu:1"), torch::ValueError);
+  CHECK_THROWS_AS(torch::Device("gpu"), torch::ValueError);
+  CHECK_THROWS_AS(torch::zeros({2}, torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(torch::randn({2}, torch::device(torch::kCUDA)), torch::ValueError);
+  CHECK_THROWS_AS(torch::tensor({1.0}, torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(torch::from_blob(values, {2, 2}, torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(torch::zeros_like(blob, torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(blob.new_zeros({2}, torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(blob.to(torch::TensorOptions(torch::kCUDA)), torch::ValueError);
+  CHECK_THROWS_AS(torch::nn::Linear(2, 3)->to(torch::kCUDA), torch::ValueError);
+  CHECK_THROWS_AS(torch::nn::Linear(2, 3)->clone(torch::Device(torch::kCUDA)), torch::ValueError);
   CHECK_THROWS_AS(blob.to(torch::kCUDA), torch::ValueError);
   CHECK(blob.to(device).is_same(blob));
   CHECK_FALSE(blob.to(device, /*non_blocking=*/false, /*copy=*/true).is_alias_of(blob));
   CHECK((torch::TensorOptions().dtype() == torch::kFloat));
   CHECK((blob.to(torch::kLong).options().dtype() == torch::kLong));
   CHECK((blob.layout() == torch::kStrided && blob.is_signed() && !blob.is_complex()));
-  CHECK(torch::eye(2).accessor<float, 2>()[1][1] == 1);
+  const auto unit = torch::eye(2);
+  CHECK(unit.accessor<float, 2>()[1][1] == 1);
+  CHECK(unit.accessor<float, 2>().sizes() == unit.sizes());
   CHECK(torch::str("x", 1, ' ', 2.5) == "x1 2.5");
 }
 

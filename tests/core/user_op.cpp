@@ -1,4 +1,5 @@
-// A program's own record: it gets the door, autograd, cost, a picture and the derived tests.
+// A program's own op definition: it gets the dispatcher, autograd, cost, a picture and the derived
+// tests.
 #include <doctest/doctest.h>
 
 #include "pellucid/graph.h"
@@ -57,7 +58,7 @@ TEST_CASE("a program registers its own op") {
   CHECK(find_ops("user_cube").size() == 1);
 }
 
-TEST_CASE("a record that makes no sense is refused with its schema") {
+TEST_CASE("an op definition that makes no sense is refused with its schema") {
   static constinit const OpDef no_kernel = {
       .schema = "user_nothing(Tensor self) -> Tensor", .doc = "", .infer = [](Call&) {}};
   CHECK_THROWS_WITH_AS(register_op(no_kernel), doctest::Contains("needs a kernel"), ValueError);
@@ -71,5 +72,6 @@ TEST_CASE("a record that makes no sense is refused with its schema") {
                                         .doc = "",
                                         .infer = [](Call&) {},
                                         .kernel = [](Call&) {}};
-  CHECK_THROWS_WITH_AS(register_op(twice), doctest::Contains("exists already"), ValueError);
+  CHECK_THROWS_WITH_AS(register_op(twice), doctest::Contains("'add' is defined already"),
+                       ValueError);
 }

@@ -1,5 +1,7 @@
 // What backward does to save memory traffic: results written into gradients that nobody else can
 // see, and parts added to sums in place. Whoever can see a gradient must find it unchanged.
+#include "core/vjp_tools.h"
+
 #include <doctest/doctest.h>
 
 #include "pellucid/autograd.h"
@@ -16,15 +18,15 @@ bool same(const Tensor& a, const Tensor& b) { return a.sizes() == b.sizes() && e
 
 /// The gradients of `leaf` by backward, and by autograd::grad with a graph, which takes no
 /// shortcut.
-void check_against_recorded(const Tensor& leaf, const std::function<Tensor()>& loss) {
+void check_against_tracked(const Tensor& leaf, const std::function<Tensor()>& loss) {
   leaf.mutable_grad().reset();
   loss().backward();
   const Tensor plain = leaf.grad();
   leaf.mutable_grad().reset();
-  const Tensor recorded = autograd::grad({loss()}, {leaf}, {}, true, true)[0];
-  CHECK(allclose(plain, recorded));
+  const Tensor tracked = autograd::grad({loss()}, {leaf}, {}, true, true)[0];
+  CHECK(allclose(plain, tracked));
   const Tensor filtered = autograd::grad({loss()}, {leaf})[0];
-  CHECK(allclose(filtered, recorded));
+  CHECK(allclose(filtered, tracked));
 }
 
 }  // namespace
@@ -76,12 +78,12 @@ TEST_CASE("backward: a gradient that a hook or the caller holds is not written t
 
 TEST_CASE("backward: slices add to the sum of their tensor's gradient") {
   const Tensor x = randn({4, 3, 5}, kFloat64).requires_grad_();
-  check_against_recorded(x, [&] {
+  check_against_tracked(x, [&] {
     const Tensor y = x * 2.0;  // the parts meet at a node
     return (y.select(1, 0) * y.select(1, 2).exp() + y.select(1, 0)).sum() +
            (y.slice(2, 1, 5, 3).sin() * y.slice(2, 0, 2)).sum();
   });
-  check_against_recorded(x, [&] {  // or at a leaf
+  check_against_tracked(x, [&] {  // or at a leaf
     return (x.select(1, 0) * x.select(1, 2).exp() + x.select(1, -1)).sum() +
            (x.slice(2, 1, 5, 3).sin() * x.slice(2, 0, 2)).sum();
   });
@@ -107,8 +109,7 @@ TEST_CASE("backward: rows of a tied table are added to its gradient") {
     const Tensor x = embedding(table, ids, padding);
     return linear(x.tanh(), table).exp().sum();
   };
-  for (const int64_t padding : {-1, 2})
-    check_against_recorded(table, [&] { return loss(padding); });
+  for (const int64_t padding : {-1, 2}) check_against_tracked(table, [&] { return loss(padding); });
   loss(-1).backward();
   const Tensor once = table.grad().clone();
   loss(-1).backward();  // sums over several backwards
@@ -140,4 +141,62 @@ TEST_CASE("backward: in-place adding leaves anomaly mode and retained graphs as 
   value.backward({}, true);
   value.backward();
   CHECK(allclose(x.grad(), expected * 2.0));
+}
+
+TEST_CASE("last_use: only the call that gets the mark writes over the gradient") {
+  const NoGradGuard off;
+  const Tensor kept = randn({64});
+  using tape::last_use;
+  for (int order = 0; order < 4; ++order) {
+    const Tensor g = kept.clone();
+    const void* const data = g.const_data_ptr();
+    Tensor r;
+    if (order == 0) r = mul(last_use(g), mul(g, 2.0));  // inner calls come first
+    if (order == 1) r = mul(mul(g, 2.0), last_use(g));
+    if (order == 2) r = mul(last_use(g), g) * 2.0;  // the gradient is read a second time
+    if (order == 3) r = mul(last_use(g), add(last_use(g), g));
+    CHECK(same(r, order == 3 ? kept * (kept + kept) : kept * (kept * 2.0)));
+    CHECK((r.const_data_ptr() == data) == (order < 2));
+  }
+  const Tensor g = kept.clone(), other = g;  // somebody else holds it
+  CHECK(mul(last_use(g), 2.0).const_data_ptr() != other.const_data_ptr());
+  CHECK(same(g, kept));
+  for (const OpDef* op : all_ops()) {  // a composition reads its argument several times
+    if (!op->compose || op->info->args.size() != 1 || op->info->args[0].type != ArgType::Tensor)
+      continue;
+    INFO(op->info->name);
+    const Tensor x = kept.clone();
+    const Tensor* const plain[] = {&kept};
+    Tensors expected;
+    try {
+      expected = call(*op, plain, {});
+    } catch (const Error&) { continue; }  // not of one dim
+    const tape::LastUse mark(x);
+    const Tensor* const marked[] = {&mark.tensor()};
+    const Tensors got = call(*op, marked, {});
+    for (size_t i = 0; i < got.size(); ++i) CHECK(allclose(got[i], expected[i], 0, 0, true));
+    CHECK(same(x, kept));
+  }
+}
+
+TEST_CASE("backward: a hook that only looks does not change the bits of a tied table's gradient") {
+  const Tensor table = randn({7, 33}).requires_grad_();
+  const Tensor ids = randint(7, {40});  // rows are used several times
+  const auto gradient = [&](bool watch_rows, bool watch_table) {
+    table.mutable_grad().reset();
+    const Tensor rows = embedding(table, ids);
+    const auto look = [](const Tensor&) { return Tensor(); };
+    if (watch_rows) {
+      rows.register_hook(look);
+      rows.retain_grad();
+    }
+    const unsigned id = watch_table ? table.register_hook(look) : 0;
+    linear(rows.tanh(), table).exp().sum().backward();
+    if (watch_table) table.remove_hook(id);
+    return table.grad();
+  };
+  const Tensor unseen = gradient(false, false);
+  CHECK(same(gradient(true, false), unseen));
+  CHECK(same(gradient(false, true), unseen));
+  CHECK(same(gradient(true, true), unseen));
 }

@@ -1,4 +1,4 @@
-// Random calls of records: whatever the shapes, dtypes, strides and attributes, a call returns or
+// Random calls of ops: whatever the shapes, dtypes, strides and attributes, a call returns or
 // throws a pellucid::Error; it never crashes, and the library works afterwards. The length follows
 // PELLUCID_TEST_LONG.
 #include <doctest/doctest.h>
@@ -135,7 +135,7 @@ class Caller {
 
 }  // namespace
 
-TEST_CASE("random calls of records return or throw a typed error") {
+TEST_CASE("random calls of ops return or throw a typed error") {
   const bool full = std::getenv("PELLUCID_TEST_LONG") != nullptr;
   const int count = full ? 300000 : 20000;
   set_memory_limit(int64_t{2} << 30);

@@ -11,7 +11,8 @@
 #include <filesystem>
 #include <random>
 
-#include "io/atomic_file.h"
+#include "base/atomic_file.h"
+#include "base/cpu.h"
 #include "io/crc32c.h"
 #include "pellucid/data.h"
 #include "pellucid/optim.h"
@@ -35,6 +36,7 @@ Checkpoint sample(int64_t step) {
              {"fc.bias", arange(3, kFloat64)},
              {"seen", tensor(step)},
              {"none", zeros({0})}};
+  c.model.emplace_back("tied", c.model[0].second);
   c.optimizer = {{"param_groups.0.lr", 0.1}, {"state.0.exp_avg", randn({3, 5}, kFloat32)}};
   c.scheduler = {{"last_epoch", 4}, {"base_lrs", Values{0.1, -0.0}}};
   c.loader = {{"batches", 17}};
@@ -91,6 +93,79 @@ TEST_CASE("checkpoint: all parts come back") {
   bad.user = "{";
   CHECK_THROWS_AS(save_checkpoint(folder / "c", bad), ValueError);
   CHECK(step_of(folder / "c") == 7);
+}
+
+TEST_CASE("checkpoint: a tensor that is saved twice is in the file once, and one again") {
+  const TemporaryFolder folder;
+  const Tensor w = randn({64, 32}), turned = w.t();
+  Checkpoint tied, once;
+  tied.model = {{"embedding", w}, {"head", w}, {"turned", turned}, {"turned again", w.t()}};
+  tied.progress = {{"list", Values{w, w.slice(0, 0, 2)}}};
+  once.model = {{"embedding", w}, {"turned", turned}};
+  save_checkpoint(folder / "tied", tied);
+  save_checkpoint(folder / "once", once);
+  CHECK(std::filesystem::file_size(folder / "tied") <
+        std::filesystem::file_size(folder / "once") + w.nbytes());
+  const Checkpoint c = load_checkpoint(folder / "tied");
+  CHECK(c.model[0].second.is_same(c.model[1].second));
+  CHECK(c.model[2].second.is_same(c.model[3].second));
+  CHECK(c.model[0].second.equal(w));
+  CHECK(c.model[2].second.equal(turned));
+  const Values list = *value_of(c.progress, "list", "").as<Values>();
+  CHECK(list[0].tensor().is_same(c.model[0].second));
+  CHECK(list[1].tensor().equal(w.slice(0, 0, 2)));
+}
+
+TEST_CASE("checkpoint: files of the first version load, a tensor inside another one does not") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "c";
+  const auto with_version = [&](uint32_t version) {
+    std::string bytes = read_bytes(path);
+    std::memcpy(bytes.data() + 8, &version, 4);
+    const uint32_t crc = crc32c(bytes.data() + 16, 16, crc32c(&version, 4));
+    std::memcpy(bytes.data() + 12, &crc, 4);
+    write_bytes(path, bytes);
+  };
+  Checkpoint c = sample(3);
+  c.model.pop_back();  // it is tied
+  save_checkpoint(path, c);
+  with_version(1);
+  CHECK(step_of(path) == 3);
+  with_version(3);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path), doctest::Contains("version 3"), IoError);
+  const Tensor w = ones({32});
+  Checkpoint tied;
+  tied.model = {{"a", w}, {"b", w}};
+  save_checkpoint(path, tied);
+  with_version(1);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path), doctest::Contains("does not follow"), IoError);
+  with_version(2);
+  CHECK(load_checkpoint(path).model.size() == 2);
+  // The second entry of [dtype, sizes, place, crc] says [16] in the place of [32].
+  std::string bytes = read_bytes(path);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data() + 16, 8);
+  const size_t second = bytes.find("[32]", bytes.find("[32]") + 1);
+  REQUIRE(second < 32 + length);
+  bytes.replace(second, 4, "[16]");
+  const uint32_t crc = crc32c(bytes.data() + 32, length);
+  std::memcpy(bytes.data() + 32 + length, &crc, 4);
+  write_bytes(path, bytes);
+  CHECK_THROWS_WITH_AS(load_checkpoint(path), doctest::Contains("inside another"), IoError);
+}
+
+TEST_CASE("checkpoint: the ISA level is kept, and another one is said") {
+  const TemporaryFolder folder;
+  {
+    const IsaGuard least(Isa::Baseline);
+    save_checkpoint(folder / "c", sample(1));
+    CHECK(load_checkpoint(folder / "c").warning().empty());
+  }
+  const IsaGuard best(available_isas().back());
+  const Checkpoint c = load_checkpoint(folder / "c");
+  CHECK(c.isa == "baseline");
+  CHECK(c.warning().empty() == (available_isas().size() == 1));
+  if (!c.warning().empty()) CHECK(c.warning().find("the ISA level baseline") != std::string::npos);
 }
 
 TEST_CASE("checkpoint: every changed byte and every length is seen") {
@@ -202,9 +277,10 @@ TEST_CASE("checkpoint: mode, umask, links and places that cannot be written") {
   CHECK_THROWS_AS(save_checkpoint(folder.path(), sample(1)), IoError);
   CHECK_THROWS_WITH_AS(save_checkpoint(folder / "no/c", sample(1)), doctest::Contains("errno 2"),
                        IoError);
-  write_bytes(path + ".tmp", "left by a killed process");
+  write_bytes(path + ".tmp", "somebody else's");
   save_checkpoint(path, sample(4));
-  CHECK(files_in(folder) == 2);  // the file and the link
+  CHECK(files_in(folder) == 3);  // the file, the link and what is not the checkpoint's
+  CHECK(read_bytes(path + ".tmp") == "somebody else's");
 }
 
 TEST_CASE("checkpoint: a process killed while saving leaves the old or the new state") {

@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "io/crc32c.h"
 #include "pellucid/data.h"
 #include "pellucid/io/checkpoint.h"
 #include "pellucid/models.h"
@@ -87,7 +88,7 @@ template <class F> void fuzz_state(const NamedValues& good, const F& load) {
 
 }  // namespace
 
-TEST_CASE("fuzz: safetensors files, mapped and used") {
+TEST_CASE("fuzz: safetensors files, read and mapped") {
   const std::string good = io::safetensors_bytes(
       {{"a", randn({3, 4})}, {"b", arange(5)}, {"c", zeros({0, 2}, kBool)}, {"d", tensor(1.5)}},
       {{"format", "pt"}});
@@ -96,6 +97,52 @@ TEST_CASE("fuzz: safetensors files, mapped and used") {
   };
   fuzz(good, load, 600);
   refuse_beginnings(good, load, 500);
+  fuzz(
+      good,
+      [](const std::string& path) {
+        for (const auto& [name, t] : io::load_safetensors(path, true).tensors) t.to(kFloat64).sum();
+      },
+      300);
+}
+
+TEST_CASE("fuzz: checkpoints whose checksums are right") {
+  const TemporaryFolder folder;
+  const Tensor tied = randn({3, 4});
+  io::save_values(folder / "good", {{"a", tied},
+                                    {"list", Value(Values{1, "text", 0.5, Value(arange(5))})},
+                                    {"flag", true},
+                                    {"b", zeros({0, 2})},
+                                    {"c", tied},
+                                    {"d", Value(Values{tied, tied})}});
+  const std::string good = read_bytes(folder / "good");
+  uint64_t index_bytes = 0;
+  std::memcpy(&index_bytes, good.data() + 16, 8);
+  const std::string index = good.substr(32, index_bytes);
+  const size_t data_at = (32 + index_bytes + 4 + 63) / 64 * 64;
+  const MemoryBound bound;
+  Damage damage(8);
+  int loaded = 0;
+  const int rounds = fuzz_rounds(1'000);
+  for (int i = 0; i < rounds; ++i) {
+    const std::string text = damage(index);
+    const uint64_t lengths[] = {text.size(), good.size() - data_at};
+    const uint32_t version = 1 + static_cast<uint32_t>(damage.below(2)),
+                   text_crc = io::crc32c(text.data(), text.size());
+    const uint32_t head_crc = io::crc32c(lengths, 16, io::crc32c(&version, 4));
+    std::string bytes = good.substr(0, 8);
+    bytes.append(reinterpret_cast<const char*>(&version), 4);
+    bytes.append(reinterpret_cast<const char*>(&head_crc), 4);
+    bytes.append(reinterpret_cast<const char*>(lengths), 16);
+    bytes += text;
+    bytes.append(reinterpret_cast<const char*>(&text_crc), 4);
+    bytes.append((64 - bytes.size() % 64) % 64, '\0');
+    bytes += good.substr(data_at);
+    write_bytes(folder / "bad", bytes);
+    INFO(text);
+    loaded += loads([&] { io::load_values(folder / "bad"); });
+  }
+  CHECK(loaded > 0);
+  CHECK(loaded < rounds);
 }
 
 TEST_CASE("fuzz: headers of safetensors whose length is right") {
@@ -159,6 +206,7 @@ TEST_CASE("fuzz: checkpoints and lists of values") {
   const TemporaryFolder folder;
   io::Checkpoint c;
   c.model = {{"weight", randn({2, 3})}};
+  c.model.emplace_back("tied", c.model[0].second);
   c.optimizer = {{"lr", 0.1}, {"state", Value(Values{1, "two", 3.0})}};
   c.user = R"({"name": [1, 2, {"a": null}]})";
   io::save_checkpoint(folder / "c", c);

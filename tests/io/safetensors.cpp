@@ -70,16 +70,32 @@ TEST_CASE("safetensors: the bytes are the format's, and loaded tensors do not wr
   header.append((8 - header.size() % 8) % 8, ' ');
   CHECK(read_bytes(path) == file_of(header, std::string("\1\0\2\0", 4)));
   const std::string before = read_bytes(path);
-  const Tensor t = load_safetensors(path).at("a");
-  t.fill_(7);
-  CHECK(t[1].item<int>() == 7);
-  CHECK(read_bytes(path) == before);
-  save_safetensors(path, {{"a", zeros({1})}});  // the old pages stay while they are used
-  CHECK(t[0].item<int>() == 7);
+  for (const bool mmap : {false, true}) {
+    save_safetensors(path, {{"a", tensor({1, 2}, kInt16)}});
+    const Tensor t = load_safetensors(path, mmap).at("a");
+    t.fill_(7);
+    CHECK(t[1].item<int>() == 7);
+    CHECK(read_bytes(path) == before);
+    save_safetensors(path, {{"a", zeros({1})}});  // the old pages stay while they are used
+    CHECK(t[0].item<int>() == 7);
+  }
   // A file whose data lies at an odd place is copied.
   write_bytes(path, file_of("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]}} ",
                             std::string("\0\0\0\0\0\0\xf8\x3f", 8)));
   CHECK(load_safetensors(path).at("a").item<double>() == 1.5);
+  CHECK(load_safetensors(path, true).at("a").item<double>() == 1.5);
+}
+
+TEST_CASE("safetensors: a header whose length begins like a pickle is read") {
+  const TemporaryFolder folder;
+  for (const size_t length : {640, 896, 1152, 1408, 66176}) {  // 80 02, 80 03, 80 04, 80 05 …
+    std::string header = "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+    header.append(length - header.size(), ' ');
+    const std::string bytes = file_of(header, "\1\2");
+    write_bytes(folder / "f", bytes);
+    CHECK(load_safetensors(folder / "f").at("a").equal(tensor({1, 2}, kUInt8)));
+    CHECK(parse_safetensors(bytes).at("a").equal(tensor({1, 2}, kUInt8)));
+  }
 }
 
 TEST_CASE("safetensors: files that lie are refused") {

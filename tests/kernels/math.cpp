@@ -128,30 +128,46 @@ Real80 softplus80(Real80 x) {
 #define UNARY(Name, expression)                                  \
   struct Name {                                                  \
     template <class V> V value(V x) const { return expression; } \
-  };
+  }
 #define UNARY_LIBM(Name, expression)                             \
   struct Name {                                                  \
     static constexpr bool kUsesLibm = true;                      \
     template <class V> V value(V x) const { return expression; } \
-  };
-UNARY(Exp, exp(x))
-UNARY(Exp2, exp2(x))
-UNARY(Expm1, expm1(x))
-UNARY(Log, log(x))
-UNARY(Log2, log2(x)) UNARY(Log10, log10(x)) UNARY(Log1p, log1p(x)) UNARY_LIBM(Sin, sin(x))
-    UNARY_LIBM(Cos, cos(x)) UNARY_LIBM(Tan, tan(x)) UNARY(Asin, asin(x)) UNARY(Acos, acos(x))
-        UNARY(Atan, atan(x)) UNARY(Sinh, sinh(x)) UNARY(Cosh, cosh(x)) UNARY(Tanh, tanh(x))
-            UNARY(Erf, erf(x)) UNARY(Erfc, erfc(x)) UNARY(Sigmoid, sigmoid(x))
-                UNARY(Softplus, softplus(x)) UNARY(Sqrt, sqrt(x)) UNARY(Rsqrt, rsqrt(x))
-                    UNARY(Reciprocal, reciprocal(x)) UNARY(Floor, floor(x)) UNARY(Ceil, ceil(x))
-                        UNARY(Trunc, trunc(x)) UNARY(Round, round(x))
+  }
+UNARY(Exp, exp(x));
+UNARY(Exp2, exp2(x));
+UNARY(Expm1, expm1(x));
+UNARY(Log, log(x));
+UNARY(Log2, log2(x));
+UNARY(Log10, log10(x));
+UNARY(Log1p, log1p(x));
+UNARY_LIBM(Sin, sin(x));
+UNARY_LIBM(Cos, cos(x));
+UNARY_LIBM(Tan, tan(x));
+UNARY(Asin, asin(x));
+UNARY(Acos, acos(x));
+UNARY(Atan, atan(x));
+UNARY(Sinh, sinh(x));
+UNARY(Cosh, cosh(x));
+UNARY(Tanh, tanh(x));
+UNARY(Erf, erf(x));
+UNARY(Erfc, erfc(x));
+UNARY(Sigmoid, sigmoid(x));
+UNARY(Softplus, softplus(x));
+UNARY(Sqrt, sqrt(x));
+UNARY(Rsqrt, rsqrt(x));
+UNARY(Reciprocal, reciprocal(x));
+UNARY(Floor, floor(x));
+UNARY(Ceil, ceil(x));
+UNARY(Trunc, trunc(x));
+UNARY(Round, round(x));
 #define ACCURATE(Name, bound, ...)                        \
   do {                                                    \
     check_unary<Name, float>(#Name, bound, __VA_ARGS__);  \
     check_unary<Name, double>(#Name, bound, __VA_ARGS__); \
   } while (false)
 
-                            TEST_CASE("maths: exponentials are within 2 ulp on every ISA") {
+TEST_CASE("maths: exponentials are within 2 ulp on every ISA") {
   ACCURATE(Exp, 2, [](Real80 x) { return std::exp(x); });
   ACCURATE(Exp2, 2, [](Real80 x) { return std::exp2(x); });
   ACCURATE(Expm1, 3, [](Real80 x) { return std::expm1(x); });
@@ -195,16 +211,16 @@ TEST_CASE("maths: erf, roots and rounding") {
   struct Name {                                                       \
     static constexpr bool kUsesLibm = libm;                           \
     template <class V> V value(V x, V y) const { return expression; } \
-  };
-BINARY(Pow, false, pow(x, y))
-BINARY(Atan2, false, atan2(x, y))
-BINARY(Hypot, false, hypot(x, y))
-BINARY(Fmod, true, fmod(x, y))
-BINARY(Remainder, true, remainder(x, y)) BINARY(FloorDiv, true, floor_div(x, y))
+  }
+BINARY(Pow, false, pow(x, y));
+BINARY(Atan2, false, atan2(x, y));
+BINARY(Hypot, false, hypot(x, y));
+BINARY(Fmod, true, fmod(x, y));
+BINARY(Remainder, true, remainder(x, y));
+BINARY(FloorDiv, true, floor_div(x, y));
 
-    /// Every pair of special values, and random pairs of ordinary and extreme size.
-    template <class T>
-    void pairs(std::vector<T>& a, std::vector<T>& b) {
+/// Every pair of special values, and random pairs of ordinary and extreme size.
+template <class T> void pairs(std::vector<T>& a, std::vector<T>& b) {
   using L = std::numeric_limits<T>;
   std::vector<T> special;
   for (T x : {T(0), L::denorm_min(), L::min(), L::epsilon(), T(0.5), T(1), T(1.5), T(2), T(3),

@@ -36,6 +36,7 @@ inline std::vector<Case> cases(uint32_t train_images, uint32_t test_images) {
       {"sequence", [](const std::string&) { return sequence(); }, 0.4, 0, 0.3},
       {"sentences", [](const std::string& f) { return sentences(f); }, 0.5, 0, 0},
       {"pipeline", [](const std::string&) { return pipeline(); }, 1, 0, 0},
+      {"writes", [](const std::string&) { return writes(); }, 1, 0, 0},
       {"modules", [](const std::string& f) { return modules(f); }, 0.95, 0, 0},
   };
 }

@@ -58,7 +58,7 @@ TEST_CASE("rope: strides, dtypes, threads and gradients") {
   CHECK(autograd::gradcheck(f, {z}));
   CHECK(autograd::gradgradcheck(f, {z}));
   CHECK(rope(z).grad_fn()->name() == "RotaryBackward0");
-  // The record's own samples, gradients of the tables included.
+  // The op's own samples, gradients of the tables included.
   for (const OpDef* op : find_ops("rotary")) {
     const Samples samples = samples_of(*op);
     for (const Sample& sample : samples.valid) {

@@ -1,49 +1,9 @@
-// Sequences of several lengths: packing, padding, and recurrent layers over them, against PyTorch
-// 2.13.
-#include "nn/same.h"
+// Sequences of several lengths: packing, padding, and recurrent layers over them.
+#include "nn/waves.h"
 
 using namespace pellucid;
 using namespace pellucid::nn_tests;
 namespace rnn = nn::utils::rnn;
-
-namespace {
-
-/// Runs four sequences of 3, 6, 1 and 3 steps; checks the weighted sums of padded outputs, last
-/// states and gradients.
-template <class M> void same_packed(M module, double value, double gradient) {
-  fill_parameters(*module);
-  const Tensor x = leaf({6, 4, 3}, 10);
-  const rnn::PackedSequence packed =
-      rnn::pack_padded_sequence(x, tensor({3, 6, 1, 3}), false, /*enforce_sorted=*/false);
-  auto [out, states] = module->forward_with_packed_input(packed);
-  const auto [padded, lengths] = rnn::pad_packed_sequence(out, true, 0.25, 7);
-  CHECK(equal(lengths, tensor({3, 6, 1, 3})));
-  std::vector<Tensor*> outputs;
-  nn::detail::collect(outputs, states);
-  double phase = 1;
-  Tensor total = (padded * wave(padded.sizes(), phase++)).sum();
-  for (const Tensor* t : outputs) total = total + (*t * wave(t->sizes(), phase++)).sum();
-  CHECK(total.item<double>() == doctest::Approx(value).epsilon(1e-8));
-  total.backward();
-  std::vector<Tensor> leaves = module->parameters();
-  leaves.insert(leaves.begin(), x);
-  double sum = 0;
-  for (const Tensor& t : leaves) sum += (t.grad() * wave(t.sizes(), phase++)).sum().item<double>();
-  CHECK(sum == doctest::Approx(gradient).epsilon(1e-7));
-}
-
-}  // namespace
-
-TEST_CASE("packed sequences: recurrent layers are PyTorch's") {
-  same_packed(nn::RNN(nn::RNNOptions(3, 4).num_layers(2).bidirectional(true)), -9.70066988643417,
-              5.68907324897403);
-  same_packed(nn::LSTM(nn::LSTMOptions(3, 4).num_layers(2).bidirectional(true)), -4.705949158380476,
-              0.20978403767082737);
-  same_packed(nn::LSTM(nn::LSTMOptions(3, 4).proj_size(2)), -1.05963318201618, -1.2822908184740076);
-  same_packed(nn::GRU(nn::GRUOptions(3, 4).bidirectional(true)), -5.294015861212389,
-              11.294966066907431);
-  same_packed(nn::GRU(3, 4), 1.2144552538025302, -2.155873680904956);
-}
 
 TEST_CASE("packed sequences: each sequence is as if it were alone, its start state too") {
   nn::LSTM lstm(nn::LSTMOptions(2, 3).bidirectional(true).batch_first(true));

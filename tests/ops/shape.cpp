@@ -1,5 +1,5 @@
 // Shape ops: what shares storage, what copies, and sizes that are easy to get wrong. Values and
-// gradients of every record are checked by tests/derived.
+// gradients of every op are checked by tests/derived.
 #include <doctest/doctest.h>
 
 #include "pellucid/pellucid.h"

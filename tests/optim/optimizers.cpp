@@ -226,6 +226,29 @@ TEST_CASE("optimisers: a loaded state goes on bit for bit") {
   CHECK(run(false).equal(run(true)));
 }
 
+TEST_CASE_TEMPLATE("optimisers: a loaded state of the rarer ones goes on bit for bit", O, Adadelta,
+                   Adamax, NAdam, RAdam, ASGD, Rprop) {
+  const auto run = [](bool reload, DType type) {
+    const Tensor p = start(7, type);
+    auto optimizer = std::make_unique<O>(std::vector{p});
+    for (int step = 0; step < 10; ++step) {
+      if (reload && step == 5) {
+        const NamedValues saved = optimizer->state_dict();
+        CHECK(integer_of(saved, "state.0.step", "test") == 5);
+        optimizer = std::make_unique<O>(std::vector{p});
+        optimizer->param_groups()[0].options().set_lr(0.7);
+        optimizer->load_state_dict(saved);
+      }
+      p.mutable_grad() = gradient(step, 7, type);
+      optimizer->step();
+    }
+    CHECK(!p.detach().equal(start(7, type).detach()));
+    return p.detach();
+  };
+  CHECK(run(false, kFloat32).equal(run(true, kFloat32)));
+  CHECK(run(false, kBFloat16).equal(run(true, kBFloat16)));
+}
+
 TEST_CASE("optimisers: a state that does not fit is refused and changes nothing") {
   const Tensor p = start(3, kFloat32), q = start(4, kFloat32);
   Adam first({p}, AdamOptions(0.1));
@@ -261,6 +284,14 @@ TEST_CASE("optimisers: options out of range are refused") {
                        ValueError);
   CHECK_THROWS_AS(RMSprop(p, RMSpropOptions(0.1).momentum(-1)), ValueError);
   CHECK_THROWS_AS(Adagrad(p, AdagradOptions(0.1).lr_decay(-1)), ValueError);
+  CHECK_THROWS_AS(Adadelta(p, AdadeltaOptions(1.0).rho(1.1)), ValueError);
+  Adadelta(p, AdadeltaOptions(1.0).rho(1.0));
+  CHECK_THROWS_AS(Adamax(p, AdamaxOptions(0.1).betas({1.0, 0.9})), ValueError);
+  CHECK_THROWS_AS(NAdam(p, NAdamOptions(0.1).momentum_decay(-1)), ValueError);
+  CHECK_THROWS_AS(RAdam(p, RAdamOptions(0.1).weight_decay(-1)), ValueError);
+  CHECK_THROWS_AS(ASGD(p, ASGDOptions(0.1).weight_decay(-1)), ValueError);
+  CHECK_THROWS_WITH_AS(Rprop(p, RpropOptions(0.1).etas({1.5, 1.2})), doctest::Contains("etas"),
+                       ValueError);
 }
 
 TEST_CASE("optimisers: a step is a change that backward sees, and frees nothing it must not") {

@@ -1,4 +1,4 @@
-// Writes every record's sample calls, their results and gradients into files that compare.py
+// Writes every op's sample calls, their results and gradients into files that compare.py
 // replays in PyTorch. Works only when PELLUCID_PARITY_DIR names a folder (tests/parity/run sets
 // it); it compares nothing itself.
 //
@@ -127,7 +127,7 @@ void dump_valid(CallWriter& w, const Sample& sample, DType floats) {
 
 }  // namespace
 
-TEST_CASE("parity: every record's samples are written for PyTorch") {
+TEST_CASE("parity: every op's samples are written for PyTorch") {
   const char* folder = std::getenv("PELLUCID_PARITY_DIR");
   if (!folder) return;
   CallWriter w(folder);

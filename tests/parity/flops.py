@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-from training import GPT, MnistCnn, ResNet18
+from models import GPT, MnistCnn, ResNet18
 
 
 def attention(query, key, value, *_, out_shape=None, **__):

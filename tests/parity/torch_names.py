@@ -1,4 +1,4 @@
-"""Which function of PyTorch computes what an op record computes.
+"""Which function of PyTorch computes what an op definition computes.
 
 An op is looked up by its name, in aten first: it takes reductions and the like as the schemas do, where
 torch.nn.functional means something else. OWN says how to compute what PyTorch has under another name or only inside
@@ -8,9 +8,15 @@ import math
 
 import torch
 import torch.nn.functional as F
+from torch.optim.adadelta import adadelta
 from torch.optim.adagrad import adagrad
 from torch.optim.adam import adam
+from torch.optim.adamax import adamax
+from torch.optim.asgd import asgd
+from torch.optim.nadam import nadam
+from torch.optim.radam import radam
 from torch.optim.rmsprop import rmsprop
+from torch.optim.rprop import rprop
 from torch.optim.sgd import sgd
 
 aten = torch.ops.aten
@@ -81,6 +87,54 @@ def rmsprop_step(param, grad, square_avg, grad_avg, momentum_buffer, step, lr, *
 def adagrad_step(param, grad, sum, step, lr, **options):
     options = {"lr_decay": 0, "weight_decay": 0, "eps": 1e-10} | options
     adagrad([param], [grad], [sum], [step], foreach=False, lr=lr.item(), maximize=False, **options)
+
+
+MOMENTS = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0}
+
+
+@torch.no_grad()
+def adadelta_step(param, grad, square_avg, acc_delta, step, lr, **options):
+    options = {"rho": 0.9, "eps": 1e-6, "weight_decay": 0} | options
+    adadelta([param], [grad], [square_avg], [acc_delta], [step], foreach=False, lr=lr.item(), maximize=False, **options)
+
+
+@torch.no_grad()
+def adamax_step(param, grad, exp_avg, exp_inf, step, lr, **options):
+    adamax([param], [grad], [exp_avg], [exp_inf], [step], foreach=False, lr=lr.item(), maximize=False, **(MOMENTS | options))
+
+
+@torch.no_grad()
+def nadam_step(param, grad, exp_avg, exp_avg_sq, mu_product, step, lr, decoupled=False, **options):
+    options = MOMENTS | {"momentum_decay": 4e-3} | options
+    nadam([param], [grad], [exp_avg], [exp_avg_sq], [mu_product], [step], decoupled_weight_decay=decoupled, foreach=False,
+          lr=lr.item(), **options)
+
+
+@torch.no_grad()
+def radam_step(param, grad, exp_avg, exp_avg_sq, step, lr, decoupled=False, **options):
+    radam([param], [grad], [exp_avg], [exp_avg_sq], [step], decoupled_weight_decay=decoupled, foreach=False, lr=lr.item(),
+          **(MOMENTS | options))
+
+
+@torch.no_grad()
+def asgd_step(param, grad, ax, eta, mu, step, lr, **options):
+    options = {"lambd": 1e-4, "alpha": 0.75, "t0": 1e6, "weight_decay": 0} | options
+    asgd([param], [grad], [ax], [mu], [eta], [step], foreach=False, lr=lr.item(), **options)
+
+
+@torch.no_grad()
+def rprop_step(param, grad, prev, step_size, step, eta_minus=0.5, eta_plus=1.2, step_min=1e-6, step_max=50):
+    rprop([param], [grad], [prev], [step_size], [step], foreach=False, step_size_min=step_min, step_size_max=step_max,
+          etaminus=eta_minus, etaplus=eta_plus)
+
+
+def recurrent(function):
+    """torch.gru and the like; with batch_sizes, their form for packed sequences."""
+    def run(x, hx, params, *options, batch_sizes=None):
+        if batch_sizes is None:
+            return function(x, hx, params, *options)
+        return function(x, torch.tensor(batch_sizes), hx, params, *options[:-1])
+    return run
 
 
 @torch.no_grad()
@@ -217,10 +271,11 @@ def resample(self, dim, size, mode="linear", align_corners=False, scale=None):
     """interpolate along one dim."""
     lines = self.movedim(dim, -1)
     rows = lines.reshape(-1, 1, lines.size(-1))
-    corners = {"align_corners": align_corners} if mode in ("linear", "cubic") else {}
-    if mode == "cubic":
+    corners = {"align_corners": align_corners} if "linear" in mode or "cubic" in mode else {}
+    if mode == "cubic" or mode.endswith("-antialias"):  # there are no such modes for one dim
         target = {"size": (1, size)} if scale is None else {"scale_factor": (1.0, scale)}
-        out = F.interpolate(rows.unsqueeze(2), mode="bicubic", **target, **corners).squeeze(2)
+        out = F.interpolate(rows.unsqueeze(2), mode="bi" + mode.partition("-")[0], antialias=mode.endswith("-antialias"),
+                            **target, **corners).squeeze(2)
     else:
         target = {"size": size} if scale is None else {"scale_factor": scale}
         out = F.interpolate(rows, mode=mode, **target, **corners)
@@ -285,7 +340,38 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     return out, bags, sizes, found
 
 
+def scatter_extreme(self, dim, index, src, greatest):
+    return self.scatter_reduce(dim, index, src[tuple(slice(0, n) for n in index.shape)], "amax" if greatest else "amin")
+
+
+def svd(self, some=True, compute_uv=True):
+    u, s, vh = linalg_svd(self, not some)
+    if compute_uv:
+        return u, s, vh.mT
+    return torch.zeros(*self.shape[:-2], *[self.size(-2)] * 2, dtype=self.dtype), s, torch.zeros(
+        *self.shape[:-2], *[self.size(-1)] * 2, dtype=self.dtype)
+
+
+def histogram(self, bins=100, *, range=None, weight=None, density=False):
+    """The ends of the range are a tensor here."""
+    ends = {} if range is None else {"range": tuple(range.tolist())}
+    return torch.histogram(self, bins, weight=weight, density=density, **ends)
+
+
+def gradient(self, *, spacing=None, dim=None, edge_order=1):
+    ends = {} if spacing is None else {"spacing": spacing}
+    return torch.gradient(self, dim=dim, edge_order=edge_order, **ends)
+
+
+def window(name):
+    return lambda length, periodic=True, *numbers, dtype=None: getattr(torch, name)(length, periodic, *numbers, dtype=dtype)
+
+
 OWN = {
+    "_scatter_extreme": scatter_extreme,
+    "svd": svd,
+    "histogram": histogram,
+    "gradient": gradient,
     "_argmax_rows": argmax_rows,
     "_bag_numbers": bag_numbers,
     "_scatter_multiply": scatter_multiply,
@@ -303,10 +389,13 @@ OWN = {
     "_pad_map_backward": lambda g, sizes, pad, mode: of_linear(lambda x: pad_by_map(x, pad, mode), g, sizes),
     "_roll": torch.roll,
     "_transformer_decode_layer": transformer_decode_layer,
+    "adadelta_step": adadelta_step,
     "adagrad_step": adagrad_step,
     "adam_step": adam_step,
+    "adamax_step": adamax_step,
     "adaptive_avg_pool_backward": adaptive_avg_pool_backward,
     "adaptive_max_pool_backward": scatter_pooled,
+    "asgd_step": asgd_step,
     "as_strided_backward": as_strided_backward,
     "as_strided_view": lambda self, size, stride, offset, self_stride, self_offset: self.as_strided(size, stride, offset),
     "avg_pool_backward": avg_pool_backward,
@@ -325,6 +414,7 @@ OWN = {
     "cumsum_backward": lambda g, dim: g.flip(dim).cumsum(dim).flip(dim),
     "dropout_train": lambda self, p: torch.dropout(self, p, True),
     "erfinv_backward": lambda g, result: g * (math.sqrt(math.pi) / 2) * (result * result).exp(),
+    "special_ndtr_backward": derivative(torch.special.ndtr),
     "exp2_backward": lambda g, result: g * result * math.log(2),
     "expm1_backward": lambda g, result: g * (result + 1),
     "flash_attention": attention,
@@ -333,19 +423,28 @@ OWN = {
     "gaussian_nll_loss": lambda x, target, var, full=False, eps=1e-6, reduction=1:
         F.gaussian_nll_loss(x, target, var, full, eps, ("none", "mean", "sum")[reduction]),
     "group_norm_backward": group_norm_backward,
+    "gru": recurrent(torch.gru),
     "huber_loss": broadcast_first(aten.huber_loss),
     "instance_norm": batch_statistics_norm(aten.instance_norm),
     "layer_norm_backward": layer_norm_backward,
     "log_softmax_backward": lambda g, output, dim: aten._log_softmax_backward_data(g, output, dim, output.dtype),
+    "lstm": lambda x, hx, cx, *rest, **packed: recurrent(torch.lstm)(x, [hx, cx], *rest, **packed),
     "max_pool_backward": lambda g, indices, sizes, kernel, *rest: scatter_pooled(g, indices, sizes, len(kernel)),
     "mse_loss": broadcast_first(aten.mse_loss),
+    "multilabel_soft_margin_loss": lambda x, target, weight=None, reduction=1:
+        F.multilabel_soft_margin_loss(x, target, weight, reduction=("none", "mean", "sum")[reduction]),
     "mT": lambda self: self.mT,
+    "nadam_step": nadam_step,
     "nll_loss": aten.nll_loss_nd,  # aten.nll_loss itself takes only [N, C]
     "nll_loss_backward": lambda g, target, weight, sizes, reduction, ignore_index:
         of_linear(lambda x: aten.nll_loss_nd(x, target, weight, reduction, ignore_index), g, sizes),
+    "radam_step": radam_step,
     "reciprocal_backward": lambda g, result: -g * result * result,
     "rms_norm_backward": rms_norm_backward,
     "rmsprop_step": rmsprop_step,
+    "rnn_relu": recurrent(torch.rnn_relu),
+    "rnn_tanh": recurrent(torch.rnn_tanh),
+    "rprop_step": rprop_step,
     "rsqrt_backward": lambda g, result: -0.5 * g * result ** 3,
     "sgd_step": sgd_step,
     "smooth_l1_loss": broadcast_first(aten.smooth_l1_loss),
@@ -367,7 +466,14 @@ NO_COUNTERPART = {
 
 # Where the answers differ by design: op and the beginning of the difference, with the reason.
 DIFFERENCES = {
+    ("cholesky_inverse", "the gradient of input 0"): "only the triangle that is read has a gradient; PyTorch fills the other one too",
+    ("cholesky_solve", "the gradient of input 1"): "as cholesky_inverse",
+    ("linalg_pinv", "the gradient of input 0"): "hermitian: only the lower triangle is read and has a gradient; PyTorch fills both",
+    ("linalg_cond", "PyTorch's backward raises"): "PyTorch changes the inverse that its own backward needs",
+    ("vander", "PyTorch's backward raises"): "PyTorch changes powers in place that its own backward needs",
+    ("ldexp", "the gradient of input 0"): "PyTorch's backward raises 2 to a negative integer in integers, which gives 0",
     ("ctc_loss", "the gradient of input 0"): "PyTorch gives the gradient of scores before log_softmax, not that of its argument",
+    ("qr", "raises 'linalg_qr: "): "as linalg_qr",
     ("linalg_qr", "raises 'linalg_qr: "): "a gradient of mode 'r' or of a tall 'complete' was asked for; PyTorch's backward raises as well",
     ("_standard_gamma_grad", "raises '_standard_gamma_grad: "): "its gradient was asked for; PyTorch's backward raises as well",
     ("bce_loss", "the gradient of input 1"): "at 0 and 1 the logarithm is clamped in backward as it is in forward; PyTorch gives inf",

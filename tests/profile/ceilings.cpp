@@ -3,6 +3,7 @@
 #include "profile/ceilings.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -117,6 +118,105 @@ TEST_CASE("ceilings: of a busy and a later measurement the better figures are ke
   later.file = busy.file;
   later.busy = false;
   CHECK_FALSE(is_stale(later));
+}
+
+TEST_CASE("ceilings: a measurement on a busy machine does not replace better figures") {
+  const test::TemporaryFolder folder;
+  const std::string file = folder / kFile;
+  MachineCeilings good = quick();
+  good.busy = false;
+  good.flops_all = 500e9;
+  good.levels.back().all.read = 90e9;
+  REQUIRE(save_ceilings(file, good));
+  MachineCeilings bad = quick();
+  bad.busy = true;
+  bad.flops_all = 1e9;
+  bad.flops_one = good.flops_one;
+  bad.levels.back().all.read = 1e9;
+  bad.levels.front().all.write = 777e9;  // one figure may well be better
+  REQUIRE(merge_ceilings(file, bad));
+  for (const MachineCeilings& c : {bad, *load_ceilings(file)}) {
+    CHECK(c.flops_all == 500e9);
+    CHECK(c.levels.back().all.read == 90e9);
+    CHECK(c.levels.front().all.write == 777e9);
+    CHECK_FALSE(c.busy);  // the figures of the quiet run are there
+  }
+}
+
+TEST_CASE("ceilings: figures of another ISA level or number of threads are not mixed") {
+  MachineCeilings a = quick(), b = a;
+  b.flops_all = 1e15;
+  b.isa = "other";
+  take_best(a, b);
+  CHECK(a.flops_all < 1e15);
+  b.isa = a.isa;
+  b.threads = a.threads + 1;
+  take_best(a, b);
+  CHECK(a.flops_all < 1e15);
+  b.threads = a.threads;
+  b.cpu = "another";
+  take_best(a, b);
+  CHECK(a.flops_all < 1e15);
+  CHECK(ceilings_file("v3", 2) != ceilings_file("v4", 2));
+  CHECK(ceilings_file("v3", 2) != ceilings_file("v3", 4));
+}
+
+TEST_CASE("ceilings: processes that measure at once lose no better figure") {
+  const test::TemporaryFolder folder;
+  const std::string file = folder / kFile;
+  const MachineCeilings base = quick();
+  constexpr int kProcesses = 6, kRounds = 20;
+  std::vector<pid_t> children;
+  for (int i = 0; i < kProcesses; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      MachineCeilings own = base;
+      for (int round = 0; round < kRounds; ++round) {
+        own.flops_all = 1e15 + i * 1000 + round;
+        if (!merge_ceilings(file, own)) _exit(1);
+        if (own.flops_all < 1e15 + i * 1000 + round) _exit(2);
+      }
+      _exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(ceilings_from_text(test::read_bytes(file)).flops_all ==
+        1e15 + (kProcesses - 1) * 1000 + kRounds - 1);
+}
+
+TEST_CASE(
+    "ceilings: the rates are those of the fastest access, and no level is below a farther one") {
+  MachineCeilings c;
+  c.flops_one = 60e9;
+  c.flops_all = 50e9;  // other programs held the cores
+  c.levels = {{"L1", 1000, {10, 10, 10}, {90, 20, 30}},
+              {"L2", 2000, {10, 10, 10}, {20, 30, 25}},
+              {"memory", 9000, {10, 45, 10}, {20, 15, 40}}};
+  const MachineRates r = rates_of(c);
+  CHECK(r.flops_per_second == 60e9);
+  REQUIRE(r.levels.size() == 3);
+  CHECK(r.bytes_per_second == 45);
+  CHECK(r.levels[2].access == MemoryAccess::Write);
+  CHECK(r.levels[1].bytes_per_second == 45);  // not 30: memory gives more
+  CHECK(r.levels[0].bytes_per_second == 90);
+  CHECK(r.levels[0].access == MemoryAccess::Read);
+  CHECK(r.memory_rate(900) == 90);
+  CHECK(r.memory_rate(1001) == 45);
+  CHECK(r.memory_rate(1e12) == 45);
+  CHECK(r.least(0, 900).least() == 10);
+  CHECK(r.text().find("(write in memory)") != std::string::npos);
+  CHECK(r.warning().empty());
+  CHECK(r.warning(1.5).find("150 % of the ceiling") != std::string::npos);
+  c.busy = true;
+  CHECK(rates_of(c).warning().find("other programs were using the cores") != std::string::npos);
+  const MachineRates given{50e9, 10e9};
+  CHECK(given.text() == "50.00 GFLOP/s, 10.00 GB/s (given)");
+  CHECK(given.warning(2.22).find("222 % of the ceiling was reached: this machine is faster") == 0);
 }
 
 TEST_CASE("ceilings: no temporary file stays, and a place that cannot be written is no error") {

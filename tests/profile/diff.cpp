@@ -173,3 +173,86 @@ TEST_CASE("diff: memory of several runs, and an op that not every run has") {
   CHECK_FALSE(row(times, "clone").has_interval);
   CHECK(row(diff(a, c), "clone").verdict == Verdict::Added);
 }
+
+TEST_CASE("diff: one side is the mirror of the other, and the rows sum to the total") {
+  const Profile before = noisy(1, 10'000), after = noisy(2, 12'000, 40, 1'200, true);
+  for (const char* by : {"op", "line", "module", "memory"}) {
+    INFO(by);
+    const Diff d = diff(before, after, {.by = by}), m = diff(after, before, {.by = by});
+    REQUIRE(d.rows.size() == m.rows.size());
+    double first = 0, second = 0;
+    for (const DiffRow& r : d.rows) {
+      INFO(r.name);
+      const DiffRow& other = row(m, r.name);
+      CHECK(other.first == r.second);
+      CHECK(other.second == r.first);
+      CHECK(other.has_interval == r.has_interval);
+      const Verdict mirrored = r.verdict == Verdict::Worse     ? Verdict::Better
+                               : r.verdict == Verdict::Better  ? Verdict::Worse
+                               : r.verdict == Verdict::Added   ? Verdict::Removed
+                               : r.verdict == Verdict::Removed ? Verdict::Added
+                                                               : r.verdict;
+      CHECK(other.verdict == mirrored);
+      if (r.has_interval) {
+        CHECK(1 + other.low == doctest::Approx(1 / (1 + r.high)));
+        CHECK(1 + other.high == doctest::Approx(1 / (1 + r.low)));
+        CHECK(r.low <= r.change);
+        CHECK(r.change <= r.high);
+      }
+      if (&r == &d.rows[0]) continue;
+      first += r.first;
+      second += r.second;
+    }
+    CHECK(first == doctest::Approx(d.rows[0].first));
+    CHECK(second == doctest::Approx(d.rows[0].second));
+  }
+}
+
+TEST_CASE("diff: what only some steps have is new or gone, not unchanged") {
+  const auto with_rare = [](int every) {
+    ProfileBuilder b;
+    const int32_t step = b.scope(EventKind::Step, "step"),
+                  often = b.signature({.name = "often", .has_cost = true}),
+                  rare = b.signature({.name = "rare", .has_cost = true});
+    for (int i = 0; i < 30; ++i) {
+      b.open(step);
+      b.op(often, 1'000 + i);
+      if (i % every == 0) b.op(rare, 16'000);
+      b.close();
+    }
+    return b.finish();
+  };
+  const DiffRow r = row(diff(with_rare(10), with_rare(1)), "rare");
+  CHECK(r.first == 0);
+  CHECK(r.second > 0);
+  CHECK(r.verdict == Verdict::Added);
+  CHECK(std::isinf(r.change));
+  CHECK(row(diff(with_rare(1), with_rare(10)), "rare").verdict == Verdict::Removed);
+  CHECK(name_of(Verdict::Added) == "new");
+  CHECK(name_of(Verdict::Removed) == "gone");
+}
+
+TEST_CASE("diff: a few bytes more are known exactly, and no worse") {
+  const Diff d =
+      diff(noisy(1, 1'000, 40, 10'000'000), noisy(1, 1'000, 40, 10'000'016), {.by = "memory"});
+  CHECK(d.rows[0].second - d.rows[0].first == 16);
+  CHECK(d.rows[0].verdict == Verdict::Same);
+}
+
+TEST_CASE("diff: recordings of other modes are refused, other programs are pointed out") {
+  const Profile a = noisy(1, 1'000);
+  Profile b = noisy(2, 1'000);
+  CHECK(diff(a, b).warnings.empty());
+  b.run.program = "./other";
+  b.machine.threads = 1;
+  b.machine.cpu = "another";
+  b.run.complete = false;
+  const Diff d = diff(a, b);
+  REQUIRE(d.warnings.size() == 4);
+  CHECK(d.warnings[0] == "the programs differ: ./two_layer --steps 4 and ./other");
+  CHECK(diff(a, b, {.by = "memory"}).warnings.size() == 4);
+  b.run.mode = "sample";
+  CHECK_THROWS_AS(diff(a, b), ValueError);
+  CHECK_THROWS_AS(diff(b, b), ValueError);
+  CHECK_THROWS_AS(diff(b, a, {.by = "memory"}), ValueError);
+}

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "pellucid/pellucid.h"
+#include "pellucid/profile_report.h"
 #include "pellucid/profiler.h"
 
 namespace pellucid {
@@ -34,10 +35,10 @@ Profile recorded() {
   return session.stop();
 }
 
-void run_sql(const std::string& file, const char* sql) {
+void run_sql(const std::string& file, const std::string& sql) {
   sqlite3* db = nullptr;
   REQUIRE(sqlite3_open(file.c_str(), &db) == SQLITE_OK);
-  CHECK(sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK);
+  CHECK(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(db);
 }
 
@@ -111,12 +112,19 @@ TEST_CASE("profile file: what is saved is loaded") {
   CHECK(q.allocations.size() == p.allocations.size());
 }
 
+// What version 4 added to the table of blocks.
+constexpr const char* kWithoutOrder =
+    "DELETE FROM allocation WHERE before; ALTER TABLE allocation DROP COLUMN before; "
+    "ALTER TABLE allocation DROP COLUMN \"order\"; "
+    "ALTER TABLE allocation DROP COLUMN freed_order; ";
+
 TEST_CASE("profile file: one of version 1 has neither stalls nor inputs") {
   const File file("first");
   const Profile p = recorded();
   p.save(file.path);
   run_sql(file.path,
-          "DROP TABLE stall; ALTER TABLE event DROP COLUMN inputs; PRAGMA user_version=1");
+          std::string(kWithoutOrder) +
+              "DROP TABLE stall; ALTER TABLE event DROP COLUMN inputs; PRAGMA user_version=1");
   const Profile q = Profile::load(file.path);
   CHECK(q.events.size() == p.events.size());
   CHECK(q.events[0].inputs == 0);
@@ -128,11 +136,31 @@ TEST_CASE("profile file: one of version 2 has no number of stalls") {
   Profile p = recorded();
   p.stalls = {{profile::Stall::Kind::Waiting, 20, 3, 0, -1}};
   p.save(file.path);
-  run_sql(file.path, "ALTER TABLE stall DROP COLUMN count; PRAGMA user_version=2");
+  run_sql(file.path, std::string(kWithoutOrder) +
+                         "ALTER TABLE stall DROP COLUMN count; PRAGMA user_version=2");
   const Profile q = Profile::load(file.path);
   REQUIRE(q.stalls.size() == 1);
   CHECK(q.stalls[0].count == 1);
   CHECK(q.stalls[0].duration == 3);
+}
+
+TEST_CASE("profile file: one of version 3 has no order of blocks, and times decide") {
+  const File file("third");
+  const Profile p = recorded();
+  p.save(file.path);
+  run_sql(file.path, std::string(kWithoutOrder) + "PRAGMA user_version=3");
+  const Profile q = Profile::load(file.path);
+  CHECK(q.run.memory_at_start == p.run.memory_at_start);
+  for (const profile::Allocation& a : q.allocations) CHECK(a.order == -1);
+  for (const profile::ReportTable& t : profile::report(q, "peak"))
+    for (const auto& row : t.rows) CHECK(row[1].number >= 0);
+}
+
+TEST_CASE("profile file: blocks that are freed before they are taken are refused") {
+  const File file("order");
+  recorded().save(file.path);
+  run_sql(file.path, "UPDATE allocation SET freed_order = \"order\" WHERE \"end\" >= 0");
+  CHECK(message_of(file.path).find("a block is freed before it is taken") != std::string::npos);
 }
 
 TEST_CASE("profile file: missing, foreign, newer and damaged files") {
@@ -147,6 +175,8 @@ TEST_CASE("profile file: missing, foreign, newer and damaged files") {
   CHECK(message_of(file.path).find("no profile of pellucid") != std::string::npos);
 
   const Profile p = recorded();
+  CHECK_THROWS_AS(p.save(file.path), IoError);  // nor is it replaced by one
+  std::filesystem::remove(file.path);
   p.save(file.path);
   CHECK(message_of(file.path).empty());
   run_sql(file.path, "PRAGMA user_version=99");

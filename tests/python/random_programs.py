@@ -11,7 +11,8 @@ import pellucid.nn.functional as F
 from pellucid import nn
 
 chance = random.Random(int(sys.argv[1]))
-pool, depth = [], 0
+pool: list = []
+depth = 0
 
 
 def tensor():

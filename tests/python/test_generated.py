@@ -10,7 +10,7 @@ pytest.importorskip("hypothesis", reason="hypothesis is not installed, so no inp
 import hypothesis.strategies as st  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 
-from generated import Dtype, Pair, attempt, broadcastable, dtypes, same_outcome, same_value, shapes, tensors  # noqa: E402
+from generated import Dtype, Pair, attempt, broadcastable, dtypes, same_outcome, shapes, tensors  # noqa: E402
 
 scalars = st.one_of(st.integers(-3, 5), st.sampled_from([300, -200, 2**40]), st.sampled_from([-1.5, 0.0, 0.5, 2.0, float("inf")]), st.booleans())
 filled = st.lists(st.integers(1, 4), max_size=4).map(tuple)  # PyTorch checks less where there is nothing to write

@@ -1,4 +1,4 @@
-"""Images, volumes, windows and bags from Python: the functions call records, the modules print and refuse as PyTorch's do."""
+"""Images, volumes, windows and bags from Python: the functions call ops, the modules print and refuse as PyTorch's do."""
 import pytest
 
 import pellucid as torch
@@ -84,7 +84,7 @@ def test_embedding_bag():
     bag = nn.EmbeddingBag.from_pretrained(weight.detach(), mode="sum", padding_idx=1)
     assert bag(indices, offsets).tolist() == [[0, 1], [0, 0], [6, 7]]
     assert str(bag) == "EmbeddingBag(4, 2, mode='sum', padding_idx=1)"
-    out, bags, sizes, _ = torch.embedding_bag(weight.detach(), indices, offsets)
+    _, bags, sizes, _ = torch.embedding_bag(weight.detach(), indices, offsets)
     assert bags.tolist() == [0, 2, 2, 2] and sizes.tolist() == [1, 0, 3]
     with pytest.raises(ValueError):
         F.embedding_bag(indices, weight)

@@ -2,8 +2,8 @@
 import pytest
 
 import pellucid as torch
-from pellucid.profiler import (AutogradSystemsProfiler, GraphExecutionProfiler, MemoryStats, Profiler, count_flops, count_parameters, estimate, measure_memory, profile_backward_pass, profile_forward_pass,
-                               why_alive)
+from pellucid.profiler import (AutogradSystemsProfiler, GraphExecutionProfiler, MemoryStats, Profiler, count_flops, count_parameters,
+                               estimate, measure_memory, profile_backward_pass, profile_forward_pass, why_alive)
 
 
 def test_worked_figures():

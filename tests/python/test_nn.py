@@ -106,7 +106,8 @@ IMAGE, LINE, ROWS = (2, 4, 8, 8), (2, 4, 8), (6, 4)
 LAYERS = [
     (lambda: nn.Linear(4, 3), ROWS, (6, 3)), (lambda: nn.Conv1d(4, 6, 3, padding=1, padding_mode="circular"), LINE, (2, 6, 8)),
     (lambda: nn.Conv2d(4, 6, 3, stride=2, groups=2), IMAGE, (2, 6, 3, 3)), (lambda: nn.Conv2d(4, 4, 3, padding="same"), IMAGE, IMAGE),
-    (lambda: nn.ConvTranspose1d(4, 2, 3, stride=2), LINE, (2, 2, 17)), (lambda: nn.ConvTranspose2d(4, 2, 2, stride=2), IMAGE, (2, 2, 16, 16)),
+    (lambda: nn.ConvTranspose1d(4, 2, 3, stride=2), LINE, (2, 2, 17)),
+    (lambda: nn.ConvTranspose2d(4, 2, 2, stride=2), IMAGE, (2, 2, 16, 16)),
     (lambda: nn.BatchNorm1d(4), ROWS, ROWS), (lambda: nn.BatchNorm2d(4), IMAGE, IMAGE), (lambda: nn.InstanceNorm1d(4), LINE, LINE),
     (lambda: nn.InstanceNorm2d(4, affine=True), IMAGE, IMAGE), (lambda: nn.LayerNorm(4), ROWS, ROWS), (lambda: nn.RMSNorm(4), ROWS, ROWS),
     (lambda: nn.GroupNorm(2, 4), IMAGE, IMAGE), (lambda: nn.LocalResponseNorm(2), IMAGE, IMAGE), (lambda: nn.PReLU(4), IMAGE, IMAGE),
@@ -137,6 +138,18 @@ def test_layers_run_and_give_gradients(make, given, expected):
     y.sum().backward()
     assert x.grad.shape == given and all(p.grad is not None for p in layer.parameters())
     assert repr(layer).startswith(type(layer).__name__ + "(")
+
+
+def test_recurrent_layers_and_cells_are_functions():
+    x, h, c = torch.ones(3, 2, 4), torch.zeros(1, 2, 5), torch.ones(1, 2, 5)
+    layer = nn.LSTM(4, 5)
+    output, (last_h, last_c) = layer(x, (h, c))
+    found = torch.lstm(x, (h, c), list(layer.parameters()), True, 1, 0.0, False, False, False)
+    assert all(torch.equal(a, b) for a, b in zip(found, (output, last_h, last_c)))
+    cell = nn.GRUCell(4, 5)
+    assert torch.equal(cell(x[0], h[0]), torch.gru_cell(x[0], h[0], *cell.parameters()))
+    with pytest.raises(ValueError, match="need 4 parameters"):
+        torch.gru(x, h, list(layer.parameters())[:3], True, 1, 0.0, False, False, False)
 
 
 @pytest.mark.parametrize("kind, states", [(nn.RNN, 1), (nn.GRU, 1), (nn.LSTM, 2)])

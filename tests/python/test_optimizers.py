@@ -1,4 +1,4 @@
-"""The optimisers written with ops, averages of models and schedules that chain. Numbers are PyTorch 2.13's for the same steps."""
+"""The rarer optimisers, averages of models and schedules that chain. Numbers are PyTorch 2.13's for the same steps."""
 import pytest
 
 import pellucid as torch
@@ -65,6 +65,38 @@ def test_lbfgs_with_a_line_search_finds_the_least():
     assert x.tolist() == pytest.approx([1, 1], abs=1e-3)
     with pytest.raises(ValueError, match="per-parameter options"):
         optim.LBFGS([{"params": [x]}, {"params": [torch.ones(1, requires_grad=True)]}])
+
+
+@pytest.mark.parametrize("name", ["Adam", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"])
+def test_a_state_dict_of_pytorch_goes_on(name):
+    """PyTorch counts steps in tensors of one float."""
+    def stepped(reload):
+        p = nn.Parameter(wave(4))
+        optimizer = getattr(optim, name)([p], lr=0.1)
+        for step in range(6):
+            if reload and step == 3:
+                saved = optimizer.state_dict()
+                for state in saved["state"].values():
+                    state["step"] = state["step"].to(torch.float32)
+                optimizer = getattr(optim, name)([p], lr=0.1)
+                optimizer.load_state_dict(saved)
+            p.grad = wave(4, k=step + 1.5)
+            optimizer.step()
+        return p.detach(), float(optimizer.state[p]["step"])
+    (one, count), (two, same_count) = stepped(False), stepped(True)
+    assert count == same_count == 6 and torch.equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"])
+def test_a_step_is_one_op_a_parameter(name):
+    p = nn.Parameter(wave(4))
+    optimizer = getattr(optim, name)([p])
+    p.grad = wave(4, k=2.0)
+    optimizer.step()
+    with torch.profiler.profile() as profile:
+        optimizer.step()
+    assert [e.count for e in profile.key_averages() if e.key.endswith(f"{name.lower()}_step")] == [1]
+    assert not [e.key for e in profile.key_averages() if e.key in ("mul", "addcmul", "addcdiv", "add", "sqrt", "lerp")]
 
 
 def test_bad_options_are_refused():

@@ -4,6 +4,7 @@ import concurrent.futures
 import gc
 import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -276,3 +277,37 @@ def test_reference_counts_of_operators():
         x += 1
         x[0] = y[0]
     assert (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(torch.float32)) == counts
+
+
+@pytest.mark.parametrize("look", ["torchviz.make_dot(y, params={'w': w}, show_saved=True)", "profiler.why_alive(w, {'y': y})",
+                                  "y.grad_fn.saved_tensors", "contexts[0].saved_tensors"])
+def test_a_graph_can_be_looked_at_while_another_thread_runs_it(look):
+    """In a process of its own: a deadlock would hold the lock of this one."""
+    program = f"""
+import threading
+import pellucid as torch
+from pellucid import profiler, torchviz
+inside, looked, contexts = threading.Event(), threading.Event(), []
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        contexts.append(ctx)
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        inside.set()
+        looked.wait(1)  # whoever looks waits for the node, and may not keep this thread from going on
+        return grad * 2 * ctx.saved_tensors[0]
+w = torch.ones(2, requires_grad=True)
+y = Slow.apply(w)
+runner = threading.Thread(target=lambda: y.sum().backward(retain_graph=True))
+runner.start()
+inside.wait()
+{look}
+looked.set()
+runner.join()
+print(w.grad.tolist())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[2.0, 2.0]\n", done.stderr

@@ -84,7 +84,7 @@ def test_schedule():
         schedule(wait=-1, warmup=0, active=1)
     saved = []
     with profile(schedule=schedule(wait=1, warmup=0, active=2, repeat=2), on_trace_ready=saved.append) as prof:
-        for step in range(8):
+        for _ in range(8):
             torch.ones(3).sum()
             prof.step()
     assert len(saved) == 2

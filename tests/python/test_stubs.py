@@ -1,4 +1,4 @@
-"""The type stubs that come with the package: made from the records, valid Python, complete."""
+"""The type stubs that come with the package: made from the op definitions, valid Python, complete."""
 import ast
 import os
 

@@ -188,3 +188,9 @@ def test_every_record_is_a_function_with_a_docstring():
     assert len(functions) > 400
     for name, f in functions.items():
         assert f.__name__ == name and f.schemas and len(f.__doc__) > len(name) + 4
+
+
+def test_set_without_strides_is_contiguous():
+    for source in (torch.arange(12.0), torch.arange(12.0).untyped_storage()):
+        t = torch.empty(0).set_(source, 2, (2, 4))
+        assert t.tolist() == [[2, 3, 4, 5], [6, 7, 8, 9]] and t.stride() == (4, 1) and t.storage_offset() == 2

@@ -108,6 +108,7 @@ def test_loaders():
     assert batches[0]["x"].shape == (4, 1) and batches[0]["name"] == ["0", "1", "2", "3"]
     assert len(DataLoader(Squares(), batch_size=4, drop_last=True)) == 2
     data = TensorDataset(torch.arange(10), torch.arange(10) * 2)
+    before = None
     for workers in (0, 2):
         loader = DataLoader(data, batch_size=3, shuffle=True, num_workers=workers, generator=torch.Generator().manual_seed(1))
         seen = [x.tolist() for x, y in loader if torch.equal(x * 2, y)]

@@ -32,7 +32,8 @@ TEST_CASE("train: a fault at any write leaves a checkpoint that loads and goes o
     CHECK(e.code() == 1);
     CHECK(e.err.find(out) != std::string::npos);
     CHECK(e.err.find(number) != std::string::npos);
-    check_no_litter(out);
+    // A run that failed before its first file has taken its folder away.
+    if (std::filesystem::exists(out)) check_no_litter(out);
     if (std::filesystem::exists(checkpoint_in(out))) CHECK_NOTHROW(step_of(out));
     REQUIRE(run_train(run_of(out, "4")).code() == 0);
     check_same_run(out, folder / "whole");
@@ -100,7 +101,7 @@ TEST_CASE("train: a run does not go on with other data") {
   const Ending e = run_train(words);
   CHECK(e.code() == 1);
   INFO(e.err);
-  CHECK(e.err.find("began with other data (8 pictures, CRC-32C ") != std::string::npos);
+  CHECK(e.err.find("started with other data (8 pictures, CRC-32C ") != std::string::npos);
 }
 
 TEST_CASE("train: data that cannot be trained on") {

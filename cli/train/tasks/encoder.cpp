@@ -45,15 +45,18 @@ class EncoderTask final : public Task {
         ->type_name("FILE");
     line.add_option("--word-dropout", word_dropout_,
                     "Share of the words that are hidden from the model while it learns")
-        ->check(CLI::Range(0.0, 0.9))
+        ->type_name("SHARE")
+        ->check(in_range(0.0, 0.9))
         ->capture_default_str();
   }
   NamedValues settings() const override {
     return {{"text", text_.setting()}, {"word-dropout", word_dropout_}};
   }
 
+  std::vector<std::string> inputs() const override { return {text_.file}; }
+
   void prepare(const TrainOptions& o, const Say& say) override {
-    const std::string text = read_training_text(text_.file, o.data, say);
+    const std::string text = read_training_text(text_.file, o, say);
     std::vector<Passage> train, test;
     for (Passage& p : passages(text, kLeastWords, kMostWords))
       (p.paragraph % kTestOf == kTestOf - 1 ? test : train).push_back(std::move(p));

@@ -27,20 +27,22 @@ class GptTask final : public Task {
     const auto size = [&](const char* name, int64_t& value, const char* what) {
       line.add_option(name, value, what)
           ->type_name("N")
-          ->check(CLI::Range(1, 1 << 20))
+          ->check(in_range(1, 1 << 20))
           ->capture_default_str();
     };
     line.add_option("--text", text_.file, "The text to learn; without it, Moby-Dick")
         ->type_name("FILE");
     line.add_option("--tokenizer", tokenizer_name_, "characters, or gpt2 for its byte pairs")
-        ->check(CLI::IsMember({"characters", "gpt2"}))
+        ->type_name("NAME")
+        ->check(one_of({"characters", "gpt2"}))
         ->capture_default_str();
     size("--layers", options_.n_layer(), "Blocks of attention and feed-forward");
     size("--heads", options_.n_head(), "Heads of an attention");
     size("--width", options_.n_embd(), "Features of a position");
     size("--context", options_.block_size(), "Positions that the model sees");
     line.add_option("--dropout", options_.dropout(), "Share of features dropped")
-        ->check(CLI::Range(0.0, 0.9))
+        ->type_name("SHARE")
+        ->check(in_range(0.0, 0.9))
         ->capture_default_str();
     size("--sample", sample_, "Tokens of the sample at the end");
   }
@@ -51,8 +53,11 @@ class GptTask final : public Task {
             {"dropout", options_.dropout()}};
   }
 
+  std::vector<std::string> files() const override { return text_model_files(); }
+  std::vector<std::string> inputs() const override { return {text_.file}; }
+
   void prepare(const TrainOptions& o, const Say& say) override {
-    const std::string text = read_training_text(text_.file, o.data, say);
+    const std::string text = read_training_text(text_.file, o, say);
     if (tokenizer_name_ == "gpt2") {
       LineStream said(say);
       vocabulary_ = find_or_fetch(kGpt2Data, "", said);

@@ -45,11 +45,11 @@ class ResNet18Task final : public Task {
   void add_options(CommandLine& line) override {
     line.add_option("--images", images_, "Train on the first N pictures only; 0 for all")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber)
+        ->check(at_least(0))
         ->capture_default_str();
     line.add_option("--size", size_, "Height and width that pictures are enlarged to")
         ->type_name("PIXELS")
-        ->check(CLI::Range(28, 512))
+        ->check(in_range(28, 512))
         ->capture_default_str();
   }
   NamedValues settings() const override { return {{"images", images_}, {"size", size_}}; }

@@ -20,7 +20,11 @@ class OneBatch final : public Batches {
   int64_t count() const override { return steps_; }
   NamedValues state_dict() const override { return {{"batches", done_}}; }
   void load_state_dict(const NamedValues& values) override {
-    done_ = integer_of(values, "batches", "two-layer");
+    const int64_t done = integer_of(values, "batches", "two-layer");
+    PELLUCID_CHECK(done >= 0 && done <= steps_, ValueError,
+                   "two-layer: an epoch has {} steps, but the checkpoint has done {}.", steps_,
+                   done);
+    done_ = done;
   }
 
  private:
@@ -31,7 +35,7 @@ class OneBatch final : public Batches {
 class TwoLayerTask final : public Task {
  public:
   void add_options(CommandLine& line) override {
-    line.add_option("--steps", steps_, "Steps of an epoch")
+    line.add_option("--steps", steps_, "Steps per epoch")
         ->type_name("N")
         ->check(at_least(1))
         ->capture_default_str();

@@ -17,14 +17,19 @@
 #include "pellucid/arg.h"
 #include "pellucid/data/datasets/base.h"
 #include "pellucid/data/samplers.h"
-#include "pellucid/profiler.h"
+#include "pellucid/recorder.h"
 
 namespace pellucid::data {
 
 /// What a loader does; a number stands for the batch size.
 struct PELLUCID_API DataLoaderOptions {
   DataLoaderOptions() = default;
-  DataLoaderOptions(size_t batch_size) : batch_size_(batch_size) {}
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) DataLoaderOptions(T batch_size)
+      : batch_size_(static_cast<size_t>(batch_size)) {
+    PELLUCID_CHECK(batch_size > 0, ValueError,
+                   "DataLoaderOptions: the batch size must be at least 1, found {}.", batch_size);
+  }
   PELLUCID_ARG(size_t, batch_size) = 1;
   PELLUCID_ARG(size_t, workers) = 0;
   /// Batches made ahead; 0 for twice the workers.
@@ -79,12 +84,22 @@ template <class Dataset, class Sampler> class DataLoader {
 
   DataLoader(Dataset dataset, Sampler sampler, DataLoaderOptions options)
       : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(options) {
-    PELLUCID_CHECK(options_.batch_size() > 0, ValueError,
-                   "make_data_loader: the batch size must be at least 1.");
+    PELLUCID_CHECK(options_.batch_size() > 0 && options_.batch_size() <= size_t{INT64_MAX},
+                   ValueError, "make_data_loader: the batch size must be at least 1, found {}.",
+                   static_cast<int64_t>(options_.batch_size()));
     if (options_.max_jobs() == 0) options_.max_jobs(2 * options_.workers());
   }
   DataLoader(const DataLoader&) = delete;
+  ~DataLoader() { end_iteration(); }
 
+ private:
+  /// What the iterators of one begin() share with the loader.
+  struct Iteration {
+    DataLoader* loader = nullptr;  ///< null once the loader ended the iteration
+    bool valid = true;             ///< false at the end of the epoch
+  };
+
+ public:
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -93,19 +108,40 @@ template <class Dataset, class Sampler> class DataLoader {
     using pointer = BatchType*;
     using reference = BatchType&;
     Iterator() = default;
-    explicit Iterator(DataLoader* loader) : loader_(loader) { ++*this; }
-    BatchType& operator*() const { return *batch_; }
-    BatchType* operator->() const { return batch_.get(); }
+    BatchType& operator*() const { return *checked(); }
+    BatchType* operator->() const { return checked().get(); }
+    /// Throws IndexError at the end, ValueError where the loader is gone or has begun another
+    /// iteration.
     Iterator& operator++() {
-      batch_ = loader_->next();
-      if (!batch_) loader_ = nullptr;
+      PELLUCID_CHECK(iteration_ && iteration_->valid, IndexError,
+                     "DataLoader: ++ on an iterator that is past the end.");
+      take();
       return *this;
     }
-    bool operator==(const Iterator& o) const { return loader_ == o.loader_; }
-    bool operator!=(const Iterator& o) const { return loader_ != o.loader_; }
+    bool operator==(const Iterator& o) const {
+      return batch_ == o.batch_ && (!batch_ || iteration_ == o.iteration_);
+    }
+    bool operator!=(const Iterator& o) const { return !(*this == o); }
 
    private:
-    DataLoader* loader_ = nullptr;
+    friend class DataLoader;
+    explicit Iterator(std::shared_ptr<Iteration> iteration) : iteration_(std::move(iteration)) {
+      take();
+    }
+    void take() {
+      DataLoader* const loader = iteration_->loader;
+      PELLUCID_CHECK(loader != nullptr, ValueError,
+                     "DataLoader: this iterator's loader is gone or has begun another iteration; "
+                     "keep the loader, and use the newest begin().");
+      batch_ = loader->next();
+      if (!batch_) iteration_->valid = false;
+    }
+    const std::shared_ptr<BatchType>& checked() const {
+      PELLUCID_CHECK(batch_ != nullptr, IndexError,
+                     "DataLoader: an iterator that is past the end has no batch.");
+      return batch_;
+    }
+    std::shared_ptr<Iteration> iteration_;
     std::shared_ptr<BatchType> batch_;
   };
 
@@ -122,7 +158,8 @@ template <class Dataset, class Sampler> class DataLoader {
     resumed_ = false;
     exhausted_ = false;
     in_epoch_ = true;
-    return Iterator(this);
+    iteration_ = std::make_shared<Iteration>(Iteration{this});
+    return Iterator(iteration_);
   }
   Iterator end() { return {}; }
   void join() { abandon(); }
@@ -147,8 +184,14 @@ template <class Dataset, class Sampler> class DataLoader {
                    batch_size, options_.batch_size());
     const bool in_epoch = value_of(values, "in_epoch", who).scalar().toBool();
     const auto seed = static_cast<uint64_t>(integer_of(values, "seed", who));
+    const NamedValues order = part_of(values, "sampler"), own = sampler_.state_dict();
+    if (find_value(own, "size") && find_value(order, "size")) {
+      const int64_t saved = integer_of(order, "size", who), size = integer_of(own, "size", who);
+      PELLUCID_CHECK(saved == size, ValueError,
+                     "{}: saved over {} examples but this loader has {}.", who, saved, size);
+    }
     abandon();
-    sampler_.load_state_dict(part_of(values, "sampler"));
+    sampler_.load_state_dict(order);
     epoch_seed_ = seed;
     epoch_ = sampler_.state_dict();
     delivered_ = static_cast<size_t>(batches);
@@ -235,8 +278,14 @@ template <class Dataset, class Sampler> class DataLoader {
     });
   }
 
+  void end_iteration() {
+    if (iteration_) iteration_->loader = nullptr;
+    iteration_.reset();
+  }
+
   /// Ends what an earlier iteration left under way.
   void abandon() {
+    end_iteration();
     pool_.reset();
     waiting_.clear();
   }
@@ -249,6 +298,7 @@ template <class Dataset, class Sampler> class DataLoader {
   uint64_t epoch_seed_ = 0;
   size_t delivered_ = 0, requested_ = 0;  ///< batches of the epoch: taken by the loop, asked for
   bool resumed_ = false, exhausted_ = false, in_epoch_ = false;
+  std::shared_ptr<Iteration> iteration_;
   std::deque<std::shared_ptr<Slot>> waiting_;
   std::unique_ptr<detail::WorkerPool> pool_;
 };

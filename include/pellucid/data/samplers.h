@@ -32,6 +32,7 @@ template <class BatchRequest = std::vector<size_t>> class Sampler {
   virtual std::optional<BatchRequest> next(size_t batch_size) = 0;
   /// The order of this epoch and the position in it; empty for a sampler that cannot be resumed.
   virtual NamedValues state_dict() const { return {}; }
+  /// The size comes with the state.
   virtual void load_state_dict(const NamedValues&) {}
   /// The same in an archive, as libtorch's samplers have it.
   virtual void save(serialize::OutputArchive& archive) const {
@@ -69,9 +70,12 @@ class PELLUCID_API RandomSampler : public Sampler<> {
   size_t index() const { return static_cast<size_t>(index_); }
 
  private:
-  Tensor order_;  ///< int64; undefined before the first reset
+  /// Before the first epoch there is no order. One that is saved then is drawn from numbers of its
+  /// own, so that the default generator stays where it is, and both samplers go on with it.
+  void fix_order() const;
+  mutable Tensor order_;  ///< int64; undefined before the first reset
   int64_t size_, index_ = 0;
-  uint64_t seed_ = 0, offset_ = 0;
+  mutable uint64_t seed_ = 0, offset_ = 0;
 };
 
 /// What a stream is asked for: so many examples, whichever come next.

@@ -32,7 +32,9 @@ template <class T, size_t N> class InlineVec {
   }
   template <class... Args> T& emplace_back(Args&&... args) {
     if (size_ == capacity_) reserve(size_ * 2);
-    return *new (data_ + size_++) T(std::forward<Args>(args)...);
+    T& added = *new (data_ + size_) T(std::forward<Args>(args)...);
+    ++size_;  // only now: an element whose constructor threw is none
+    return added;
   }
   void resize(size_t n) {
     reserve(n);

@@ -26,13 +26,17 @@ struct Checkpoint {
   NamedValues progress;     ///< epoch, step, best loss… whatever the program counts
   RandomState random;       ///< of the default generator
   std::string user = "{}";  ///< JSON of the program's own, checked when saved
+  std::string isa;          ///< the ISA level of the kernels that it was saved with; set by load
+  /// Why a run that continues from here will not have the same bits, with the kernels of now; empty
+  /// if it will.
+  PELLUCID_API std::string warning() const;
 };
 
 /// Writes a checkpoint; throws IoError with path and errno, and leaves the former file, where
 /// anything fails.
 PELLUCID_API void save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 /// Reads a checkpoint into memory of its own; throws IoError for any file that is not byte for byte
-/// what was written.
+/// what was written. Tensors that were one tensor are one again.
 PELLUCID_API Checkpoint load_checkpoint(const std::string& path);
 
 /// The same format for any list of named values: numbers, texts, lists and tensors.

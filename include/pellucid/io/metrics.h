@@ -18,7 +18,7 @@ namespace pellucid::io {
 class PELLUCID_API AppendFile {
  public:
   /// Opens or makes the file; where `keep` is given, what follows its first `keep` bytes is cut
-  /// off.
+  /// off, and the path must be a regular file itself, not a link to one.
   explicit AppendFile(std::string path, std::optional<uint64_t> keep = std::nullopt);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;
@@ -36,7 +36,7 @@ class PELLUCID_API AppendFile {
  private:
   void write_now(std::string_view bytes);
   std::string path_, collected_;
-  int file_;
+  int file_ = -1;
   uint64_t size_ = 0;
   bool buffered_ = false;
 };

@@ -180,34 +180,19 @@ class PELLUCID_API LogSoftmaxImpl
 };
 using LogSoftmax = ModuleHolder<LogSoftmaxImpl>;
 
-class PELLUCID_API LogSigmoidImpl : public detail::PlainModule<LogSigmoidImpl> {
- public:
-  Tensor forward(const Tensor& input);
-};
+class PELLUCID_API LogSigmoidImpl : public detail::FunctionModule<LogSigmoidImpl, logsigmoid> {};
 using LogSigmoid = ModuleHolder<LogSigmoidImpl>;
 
-class PELLUCID_API SigmoidImpl : public detail::PlainModule<SigmoidImpl> {
- public:
-  Tensor forward(const Tensor& input);
-};
+class PELLUCID_API SigmoidImpl : public detail::FunctionModule<SigmoidImpl, sigmoid> {};
 using Sigmoid = ModuleHolder<SigmoidImpl>;
 
-class PELLUCID_API SoftsignImpl : public detail::PlainModule<SoftsignImpl> {
- public:
-  Tensor forward(const Tensor& input);
-};
+class PELLUCID_API SoftsignImpl : public detail::FunctionModule<SoftsignImpl, softsign> {};
 using Softsign = ModuleHolder<SoftsignImpl>;
 
-class PELLUCID_API TanhImpl : public detail::PlainModule<TanhImpl> {
- public:
-  Tensor forward(const Tensor& input);
-};
+class PELLUCID_API TanhImpl : public detail::FunctionModule<TanhImpl, tanh> {};
 using Tanh = ModuleHolder<TanhImpl>;
 
-class PELLUCID_API TanhshrinkImpl : public detail::PlainModule<TanhshrinkImpl> {
- public:
-  Tensor forward(const Tensor& input);
-};
+class PELLUCID_API TanhshrinkImpl : public detail::FunctionModule<TanhshrinkImpl, tanhshrink> {};
 using Tanhshrink = ModuleHolder<TanhshrinkImpl>;
 
 class PELLUCID_API Softmax2dImpl : public detail::PlainModule<Softmax2dImpl> {

@@ -27,7 +27,10 @@ template <size_t D, class T = int64_t> class ExpandingArray {
     PELLUCID_CHECK(list.size() == D, ValueError, "Expected {} values, but got {}.", D, list.size());
     std::copy(list.begin(), list.end(), values_.begin());
   }
-  ExpandingArray(T one) : from_one_(true) { values_.fill(one); }
+  template <std::convertible_to<T> U>
+  requires(!detail::Mistaken<U, T>) ExpandingArray(U one) : from_one_(true) {
+    values_.fill(static_cast<T>(one));
+  }
   ExpandingArray(const std::array<T, D>& values) : values_(values) {}
   std::array<T, D>& operator*() { return values_; }
   const std::array<T, D>& operator*() const { return values_; }
@@ -52,7 +55,10 @@ template <size_t D, class T = int64_t> class ExpandingArrayWithOptionalElem {
   ExpandingArrayWithOptionalElem(std::initializer_list<Element> list) { assign(list); }
   ExpandingArrayWithOptionalElem(const std::vector<T>& list) { assign(list); }
   ExpandingArrayWithOptionalElem(const std::vector<Element>& list) { assign(list); }
-  ExpandingArrayWithOptionalElem(T one) : from_one_(true) { values_.fill(one); }
+  template <std::convertible_to<T> U>
+  requires(!detail::Mistaken<U, T>) ExpandingArrayWithOptionalElem(U one) : from_one_(true) {
+    values_.fill(static_cast<T>(one));
+  }
   ExpandingArrayWithOptionalElem(Element one) : from_one_(true) { values_.fill(one); }
   const std::array<Element, D>& operator*() const { return values_; }
   const std::array<Element, D>* operator->() const { return &values_; }

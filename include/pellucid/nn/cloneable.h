@@ -16,6 +16,7 @@ template <class Derived> class Cloneable : public Module {
   virtual void reset() = 0;
 
   std::shared_ptr<Module> clone(const std::optional<Device>& device = std::nullopt) const override {
+    if (device) device->require_available("clone");
     const NoGradGuard off;
     auto copy = std::make_shared<Derived>(static_cast<const Derived&>(*this));
     Module& made = *copy;

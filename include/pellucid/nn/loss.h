@@ -28,6 +28,14 @@ class PELLUCID_API SoftMarginLossImpl
 };
 using SoftMarginLoss = ModuleHolder<SoftMarginLossImpl>;
 
+class PELLUCID_API MultiLabelMarginLossImpl
+    : public detail::OptionsModule<MultiLabelMarginLossImpl, MultiLabelMarginLossOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  Tensor forward(const Tensor& input, const Tensor& target);
+};
+using MultiLabelMarginLoss = ModuleHolder<MultiLabelMarginLossImpl>;
+
 class PELLUCID_API HingeEmbeddingLossImpl
     : public detail::OptionsModule<HingeEmbeddingLossImpl, HingeEmbeddingLossOptions> {
  public:

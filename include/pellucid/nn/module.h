@@ -103,7 +103,7 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   virtual bool is_training() const noexcept { return training_; }
   virtual void to(Device device, DType dtype, bool non_blocking = false);
   virtual void to(DType dtype, bool non_blocking = false);
-  virtual void to(Device, bool = false) {}
+  virtual void to(Device device, bool = false) { device.require_available("Module::to"); }
   virtual void zero_grad(bool set_to_none = true);
   /// Turns requires_grad of every parameter on or off.
   void requires_grad_(bool on = true);

@@ -20,4 +20,15 @@ template <class Derived> class PlainModule : public Cloneable<Derived> {
   void reset() override {}
 };
 
+/// A module that is one function of its input: an activation without options is one line,
+///     class SoftsignImpl : public detail::FunctionModule<SoftsignImpl, softsign> {};
+template <class Derived, Tensor (*function)(const Tensor&)>
+class FunctionModule : public PlainModule<Derived> {
+ public:
+  Tensor forward(const Tensor& input) {
+    const ModuleScope scope(*this);
+    return function(input);
+  }
+};
+
 }  // namespace pellucid::nn::detail

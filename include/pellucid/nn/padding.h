@@ -90,6 +90,91 @@ class PELLUCID_API ConstantPad2dImpl
 };
 using ConstantPad2d = ModuleHolder<ConstantPad2dImpl>;
 
+class PELLUCID_API ReflectionPad3dImpl
+    : public detail::OptionsModule<ReflectionPad3dImpl, ReflectionPad3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit ReflectionPad3dImpl(ExpandingArray<6> padding)
+      : OptionsModule(ReflectionPad3dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using ReflectionPad3d = ModuleHolder<ReflectionPad3dImpl>;
+
+class PELLUCID_API ReplicationPad3dImpl
+    : public detail::OptionsModule<ReplicationPad3dImpl, ReplicationPad3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit ReplicationPad3dImpl(ExpandingArray<6> padding)
+      : OptionsModule(ReplicationPad3dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using ReplicationPad3d = ModuleHolder<ReplicationPad3dImpl>;
+
+class PELLUCID_API CircularPad1dImpl
+    : public detail::OptionsModule<CircularPad1dImpl, CircularPad1dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit CircularPad1dImpl(ExpandingArray<2> padding)
+      : OptionsModule(CircularPad1dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using CircularPad1d = ModuleHolder<CircularPad1dImpl>;
+
+class PELLUCID_API CircularPad2dImpl
+    : public detail::OptionsModule<CircularPad2dImpl, CircularPad2dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit CircularPad2dImpl(ExpandingArray<4> padding)
+      : OptionsModule(CircularPad2dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using CircularPad2d = ModuleHolder<CircularPad2dImpl>;
+
+class PELLUCID_API CircularPad3dImpl
+    : public detail::OptionsModule<CircularPad3dImpl, CircularPad3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit CircularPad3dImpl(ExpandingArray<6> padding)
+      : OptionsModule(CircularPad3dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using CircularPad3d = ModuleHolder<CircularPad3dImpl>;
+
+class PELLUCID_API ZeroPad3dImpl : public detail::OptionsModule<ZeroPad3dImpl, ZeroPad3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit ZeroPad3dImpl(ExpandingArray<6> padding) : OptionsModule(ZeroPad3dOptions(padding)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using ZeroPad3d = ModuleHolder<ZeroPad3dImpl>;
+
+class PELLUCID_API ConstantPad3dImpl
+    : public detail::OptionsModule<ConstantPad3dImpl, ConstantPad3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  ConstantPad3dImpl(ExpandingArray<6> padding, double value)
+      : OptionsModule(ConstantPad3dOptions(padding, value)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using ConstantPad3d = ModuleHolder<ConstantPad3dImpl>;
+
+/// Mixes the channels of groups: channel j of group i goes to place j * groups + i.
+class PELLUCID_API ChannelShuffleImpl
+    : public detail::OptionsModule<ChannelShuffleImpl, ChannelShuffleOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using ChannelShuffle = ModuleHolder<ChannelShuffleImpl>;
+
 class PELLUCID_API PixelShuffleImpl
     : public detail::OptionsModule<PixelShuffleImpl, PixelShuffleOptions> {
  public:

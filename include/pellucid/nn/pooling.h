@@ -91,6 +91,16 @@ class PELLUCID_API LPPool2dImpl : public detail::OptionsModule<LPPool2dImpl, LPP
 };
 using LPPool2d = ModuleHolder<LPPool2dImpl>;
 
+class PELLUCID_API LPPool3dImpl : public detail::OptionsModule<LPPool3dImpl, LPPool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  LPPool3dImpl(double norm_type, ExpandingArray<3> kernel_size)
+      : OptionsModule(LPPool3dOptions(norm_type, kernel_size)) {}
+  Tensor forward(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using LPPool3d = ModuleHolder<LPPool3dImpl>;
+
 class PELLUCID_API MaxPool1dImpl : public detail::OptionsModule<MaxPool1dImpl, MaxPool1dOptions> {
  public:
   using OptionsModule::OptionsModule;

@@ -16,12 +16,6 @@ namespace detail {
 
 enum class Recurrence : uint8_t { Tanh, Relu, Lstm, Gru };
 
-/// The weights of one layer in one direction. Gates lie one after another along dimension 0: i, f,
-/// g, o (LSTM) or r, z, n (GRU).
-struct RecurrentWeights {
-  Tensor w_ih, w_hh, b_ih, b_hh, w_hr;
-};
-
 /// A recurrent stack's sizes.
 struct RecurrentOptions {
   Recurrence mode = Recurrence::Tanh;
@@ -53,11 +47,11 @@ template <class Derived> class PELLUCID_API RNNImplBase : public Cloneable<Deriv
   Result run(const utils::rnn::PackedSequence& input, Tensor h, Tensor c);
 
  private:
-  /// All layers and directions; one_layer(input, weights, reverse, h, c) gives a layer's outputs.
-  template <class OneLayer>
-  Result stacked(Tensor x, const Tensor& h, const Tensor& c, const OneLayer& one_layer);
+  /// All layers and directions, by the op of the mode; batch_sizes are those of packed sequences,
+  /// else empty.
+  Result stacked(const Tensor& x, const Tensor& h, const Tensor& c, IntArrayRef batch_sizes);
   void check_features(const Tensor& input) const;
-  std::vector<RecurrentWeights> weights_;  ///< layer by layer, forward before reverse
+  std::vector<Tensor> weights_;  ///< layer by layer, forward before reverse
 };
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 namespace pellucid::optim {
 
 struct PELLUCID_API AdagradOptions : OptimizerCloneableOptions<AdagradOptions> {
+  template <::pellucid::detail::Mistaken<double> Given> AdagradOptions(Given) = delete;
   AdagradOptions(double lr = 1e-2) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(double, lr_decay) = 0;
   PELLUCID_ARG(double, weight_decay) = 0;

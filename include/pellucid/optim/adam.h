@@ -7,6 +7,7 @@ namespace pellucid::optim {
 
 struct PELLUCID_API AdamOptions : OptimizerCloneableOptions<AdamOptions> {
   using betas_t = std::tuple<double, double>;
+  template <::pellucid::detail::Mistaken<double> Given> AdamOptions(Given) = delete;
   AdamOptions(double lr = 1e-3) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(betas_t, betas) = {0.9, 0.999};
   PELLUCID_ARG(double, eps) = 1e-8;

@@ -7,6 +7,7 @@ namespace pellucid::optim {
 
 struct PELLUCID_API AdamWOptions : OptimizerCloneableOptions<AdamWOptions> {
   using betas_t = std::tuple<double, double>;
+  template <::pellucid::detail::Mistaken<double> Given> AdamWOptions(Given) = delete;
   AdamWOptions(double lr = 1e-3) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(betas_t, betas) = {0.9, 0.999};
   PELLUCID_ARG(double, eps) = 1e-8;

@@ -9,6 +9,7 @@
 namespace pellucid::optim {
 
 struct PELLUCID_API LBFGSOptions : OptimizerCloneableOptions<LBFGSOptions> {
+  template <::pellucid::detail::Mistaken<double> Given> LBFGSOptions(Given) = delete;
   LBFGSOptions(double lr = 1) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(int64_t, max_iter) = 20;
   /// Evaluations of the loss a step; 5/4 of max_iter where not given.

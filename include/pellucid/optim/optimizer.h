@@ -1,6 +1,6 @@
 // What optimisers share: options, the state of a parameter, parameter groups, and Optimizer itself.
 // Names are libtorch's. The learning rate and the count of steps live in 0-dim tensors, which the
-// step's records read, so that a captured step follows them; `lr()` and `step()` are references
+// step's ops read, so that a captured step follows them; `lr()` and `step()` are references
 // into those tensors.
 #pragma once
 

@@ -6,6 +6,7 @@
 namespace pellucid::optim {
 
 struct PELLUCID_API RMSpropOptions : OptimizerCloneableOptions<RMSpropOptions> {
+  template <::pellucid::detail::Mistaken<double> Given> RMSpropOptions(Given) = delete;
   RMSpropOptions(double lr = 1e-2) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(double, alpha) = 0.99;
   PELLUCID_ARG(double, eps) = 1e-8;

@@ -121,6 +121,7 @@ class PELLUCID_API CosineAnnealingWarmRestarts : public LRScheduler {
 /// The options of OneCycleLR beyond max_lr; total_steps, or epochs and steps_per_epoch, must be
 /// set.
 struct PELLUCID_API OneCycleLROptions {
+  template <::pellucid::detail::Mistaken<double> Given> OneCycleLROptions(Given) = delete;
   OneCycleLROptions(double max_lr) : max_lr_(max_lr) {}
   PELLUCID_ARG(double, max_lr);
   PELLUCID_ARG(int64_t, total_steps) = 0;

@@ -6,6 +6,7 @@
 namespace pellucid::optim {
 
 struct PELLUCID_API SGDOptions : OptimizerCloneableOptions<SGDOptions> {
+  template <::pellucid::detail::Mistaken<double> Given> SGDOptions(Given) = delete;
   SGDOptions(double lr = 1e-3) : OptimizerCloneableOptions(lr) {}
   PELLUCID_ARG(double, momentum) = 0;
   PELLUCID_ARG(double, dampening) = 0;

@@ -1,16 +1,18 @@
-"""torch.amp: mixed precision. Every op here computes in the dtype of its tensors, so autocast changes nothing, and a scaler
-that is asked for scales as PyTorch's does."""
+"""torch.amp: mixed precision. Every op here computes in the dtype of its tensors, so autocast changes nothing and says so once;
+a scaler that is asked for scales as PyTorch's does."""
 import functools
+import warnings
 
 from .. import _C
-from .grad_scaler import GradScaler  # noqa: F401
+from .._promises import not_kept
+from .grad_scaler import GradScaler
 
 __all__ = ["autocast", "GradScaler", "custom_fwd", "custom_bwd", "is_autocast_available"]
 _DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
 class autocast:
-    """A scope or decorator that is accepted: ops keep the dtype of their tensors, float32 stays float32."""
+    """A scope or decorator that is accepted with a warning: ops keep the dtype of their tensors, float32 stays float32."""
 
     def __init__(self, device_type="cuda", dtype=None, enabled=True, cache_enabled=None):
         if not isinstance(device_type, str):
@@ -19,6 +21,13 @@ class autocast:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         if dtype is not None and not isinstance(dtype, _C.dtype):
             raise TypeError(f"autocast: dtype must be a torch.dtype, not {type(dtype).__name__}")
+        if enabled and device_type == "cpu":
+            not_kept("torch.autocast", "ops keep the dtype of their tensors, float32 stays float32; nothing is computed in lower "
+                                       "precision. Convert the model with .to(torch.bfloat16) instead.")
+        elif enabled:
+            warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. Disabling",
+                          stacklevel=2)
+            enabled = False
         self.device, self.fast_dtype, self._enabled = device_type, dtype, enabled
 
     def __enter__(self):

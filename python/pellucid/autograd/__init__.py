@@ -15,16 +15,27 @@ def _tensors(value):
 
 
 def _grads(grads, count):
-    return [None] * count if grads is None else _tensors(grads)
+    found = [None] * count if grads is None else _tensors(grads)
+    for g in found:
+        if g is not None and not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    return found
+
+
+def _check_tensors(tensors, what):
+    for t in tensors:
+        if not isinstance(t, Tensor):
+            raise _C.TypeError(f"{what}: all {what.split()[-1]} have to be Tensors, but got {type(t).__name__}")
+    return tensors
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Sums gradients of tensors into the leaves, or only into inputs."""
-    tensors = _tensors(tensors)
+    tensors = _check_tensors(_tensors(tensors), "backward of tensors")
     grads = _grads(grad_tensors if grad_tensors is not None else grad_variables, len(tensors))
     if len(grads) != len(tensors):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
-    _C._backward(tensors, grads, retain_graph, create_graph, _tensors(inputs))
+    _C._backward(tensors, grads, retain_graph, create_graph, _check_tensors(_tensors(inputs), "backward to inputs"))
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None,
@@ -32,7 +43,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     """The gradients of outputs with respect to inputs, without touching any .grad."""
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched is not there; call grad once for each of the gradients.")
-    outputs, inputs = _tensors(outputs), _tensors(inputs)
+    outputs = _check_tensors(_tensors(outputs), "grad of outputs")
+    inputs = _check_tensors(_tensors(inputs), "grad to inputs")
     found = _C._grad(outputs, inputs, _grads(grad_outputs, len(outputs)), retain_graph, create_graph,
                      bool(allow_unused) or materialize_grads)
     if materialize_grads:

@@ -51,17 +51,17 @@ class _GradMode(_Mode):
 
 
 class no_grad(_GradMode):
-    """No operation is recorded in its scope."""
+    """No operation is tracked in its scope."""
     on = False
 
 
 class enable_grad(_GradMode):
-    """Operations are recorded in its scope."""
+    """Operations are tracked in its scope."""
     on = True
 
 
 class set_grad_enabled(_Mode):
-    """Sets at once whether operations are recorded; as a context, for a scope."""
+    """Sets at once whether operations are tracked; as a context, for a scope."""
 
     def __init__(self, mode):
         self.mode, self.before = bool(mode), _C.is_grad_enabled()
@@ -93,12 +93,10 @@ class inference_mode(_Mode):
         return inference_mode(self.mode)
 
     def __enter__(self):
-        if self.mode:
-            _C._set_inference(True)
+        _C._enter_inference(bool(self.mode))
 
     def __exit__(self, *_):
-        if self.mode:
-            _C._set_inference(False)
+        _C._leave_inference()
 
 
 class set_detect_anomaly:

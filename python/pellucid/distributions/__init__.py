@@ -7,7 +7,7 @@ from .discrete import (Bernoulli, Binomial, Categorical, Geometric, Multinomial,
 from .distribution import Distribution, ExponentialFamily  # noqa: F401
 from .gamma import Beta, Chi2, Dirichlet, FisherSnedecor, Gamma, InverseGamma, StudentT  # noqa: F401
 from .kl import kl_divergence, register_kl  # noqa: F401
-from .several import (Independent, MixtureSameFamily, MultivariateNormal, RelaxedBernoulli,  # noqa: F401
+from .compound import (Independent, MixtureSameFamily, MultivariateNormal, RelaxedBernoulli,  # noqa: F401
                       RelaxedOneHotCategorical)
 from .transforms import (AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform,  # noqa: F401
                          SoftmaxTransform, SoftplusTransform, TanhTransform, Transform)

@@ -39,6 +39,7 @@ positive_integer = _Where("IntegerGreaterThan(lower_bound=1)", lambda v: _whole(
 positive = _Where("GreaterThan(lower_bound=0.0)", lambda v: v > 0)
 nonnegative = _Where("GreaterThanEq(lower_bound=0.0)", lambda v: v >= 0)
 unit_interval = _Where("Interval(lower_bound=0.0, upper_bound=1.0)", lambda v: (v >= 0) & (v <= 1))
+half_open_unit_interval = _Where("HalfOpenInterval(lower_bound=0.0, upper_bound=1.0)", lambda v: (v >= 0) & (v < 1))
 simplex = _Where("Simplex()", lambda v: (v >= 0).all(-1) & ((v.sum(-1) - 1).abs() < 1e-6), event_dim=1)
 one_hot = _Where("OneHot()", lambda v: ((v == 0) | (v == 1)).all(-1) & (v.sum(-1) == 1), is_discrete=True, event_dim=1)
 positive_definite = _Where("PositiveDefinite()", lambda v: (v.mT - v).abs().amax((-2, -1)) < 1e-6, event_dim=2)

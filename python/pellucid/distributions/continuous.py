@@ -374,6 +374,7 @@ class LogNormal(TransformedDistribution):
 
 class Pareto(TransformedDistribution):
     """scale times the exponential of an exponential variable."""
+    arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
 
     def __init__(self, scale, alpha, validate_args=None):
         self.scale, self.alpha = broadcast_all(scale, alpha)
@@ -391,6 +392,7 @@ class Pareto(TransformedDistribution):
 
 class Weibull(TransformedDistribution):
     """A power of an exponential variable."""
+    arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
 
     def __init__(self, scale, concentration, validate_args=None):
         self.scale, self.concentration = broadcast_all(scale, concentration)

@@ -204,6 +204,9 @@ class Geometric(_ProbsOrLogits):
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._take(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
+        if self._validate_args and not (self.probs > 0).all():
+            raise ValueError(f"Expected parameter probs of distribution {self!r} to be positive but found invalid values:\n"
+                             f"{self.probs}")
 
     @property
     def mean(self):
@@ -281,11 +284,7 @@ class Binomial(_ProbsOrLogits):
     def sample(self, sample_shape=torch.Size()):
         with torch.no_grad():
             shape = self._extended_shape(sample_shape)
-            tries = int(self.total_count.max().item()) if self.total_count.numel() else 0
-            made = torch.zeros(shape, dtype=self._param.dtype)
-            for i in range(tries):
-                made += (torch.rand(shape, dtype=self._param.dtype) < self.probs) & (self.total_count > i)
-            return made
+            return torch.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -296,7 +295,8 @@ class Binomial(_ProbsOrLogits):
 
 class NegativeBinomial(_ProbsOrLogits):
     """How many successes before total_count failures."""
-    arg_constraints = {"total_count": constraints.nonnegative, "probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = {"total_count": constraints.nonnegative, "probs": constraints.half_open_unit_interval,
+                       "logits": constraints.real}
     support = constraints.nonnegative_integer
 
     def __init__(self, total_count, probs=None, logits=None, validate_args=None):
@@ -335,6 +335,8 @@ class Multinomial(_OverCategorical):
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         if not isinstance(total_count, int):
             raise NotImplementedError("inhomogeneous total_count is not supported")
+        if total_count < 0:
+            raise ValueError(f"Expected parameter total_count of distribution Multinomial to be at least 0, but got {total_count}")
         self.total_count = total_count
         super().__init__(probs, logits, validate_args)
 

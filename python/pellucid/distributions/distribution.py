@@ -25,7 +25,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints = {}
+    arg_constraints: dict = {}
     support = constraints.real
     _validate_args = __debug__
 

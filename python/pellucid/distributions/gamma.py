@@ -8,34 +8,7 @@ from . import constraints
 from .distribution import Distribution, broadcast_all
 
 
-def standard_gamma(concentration):
-    """Gamma variables of scale 1, through which gradients reach the concentration: each stays at its place in the distribution."""
-    made = _draw_gamma(concentration)
-    if not (torch.is_grad_enabled() and concentration.requires_grad):
-        return made
-    fixed = concentration.detach()
-    return made + (concentration - fixed) * _C.functions["_standard_gamma_grad"](fixed, made)
-
-
-def _draw_gamma(concentration):
-    """Marsaglia and Tsang, 2000: draws until all are accepted."""
-    with torch.no_grad():
-        a = concentration.detach().double()
-        small = a < 1
-        d = torch.where(small, a + 1, a) - 1 / 3
-        c = 1 / (9 * d).sqrt()
-        made, waiting = torch.zeros_like(a), torch.ones_like(a, dtype=torch.bool)
-        while waiting.any():
-            x = torch.randn_like(a)
-            v = (1 + c * x) ** 3
-            u = torch.rand_like(a)
-            good = waiting & (v > 0) & (u.log() < 0.5 * x * x + d - d * v + d * v.clamp(min=1e-300).log())
-            made = torch.where(good, d * v, made)
-            waiting = waiting & ~good
-        # A variable of a + 1 times u^(1/a) is one of a.
-        made = torch.where(small, made * torch.rand_like(a).pow(1 / a), made)
-        made = made.to(concentration.dtype)
-        return made.clamp(min=torch.finfo(made.dtype).tiny)
+_standard_gamma, _sample_dirichlet = _C.functions["_standard_gamma"], _C.functions["_sample_dirichlet"]
 
 
 class Gamma(Distribution):
@@ -61,7 +34,8 @@ class Gamma(Distribution):
         return ((self.concentration - 1) / self.rate).clamp(min=0)
 
     def rsample(self, sample_shape=torch.Size()):
-        return standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+        made = _standard_gamma(self.concentration.expand(self._extended_shape(sample_shape))) / self.rate
+        return made.clamp(min=torch.finfo(made.dtype).tiny)  # the quotient may underflow
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -133,8 +107,7 @@ class Dirichlet(Distribution):
         return self.concentration * (total - self.concentration) / (total ** 2 * (total + 1))
 
     def rsample(self, sample_shape=torch.Size()):
-        parts = standard_gamma(self.concentration.expand(self._extended_shape(sample_shape)))
-        return parts / parts.sum(-1, True)
+        return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value):
         self._validate_sample(value)

@@ -7,9 +7,9 @@ from .continuous import Exponential, Laplace, Normal, Uniform
 from .discrete import Bernoulli, Categorical, Geometric, OneHotCategorical, Poisson
 from .distribution import sum_rightmost
 from .gamma import Beta, Dirichlet, Gamma
-from .several import Independent, MultivariateNormal
+from .compound import Independent, MultivariateNormal
 
-_PAIRS = {}
+_PAIRS: dict = {}
 
 
 def register_kl(type_p, type_q):

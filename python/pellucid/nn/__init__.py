@@ -1,6 +1,6 @@
 """torch.nn: modules, parameters, functions, initialisers."""
 from . import functional, init, parameter, utils  # noqa: F401
-from .modules import *  # noqa: F401,F403
+from .modules import *  # noqa: F403
 from .modules.module import Module  # noqa: F401
 from .parallel import DataParallel  # noqa: F401
 from .parameter import Buffer, Parameter, UninitializedParameter  # noqa: F401

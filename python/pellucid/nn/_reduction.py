@@ -3,7 +3,7 @@ _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def number(reduction, size_average=None, reduce=None):
-    """0, 1 or 2 for the records; the old flags win where they are given."""
+    """0, 1 or 2 for the ops; the old flags win where they are given."""
     if size_average is not None or reduce is not None:
         reduction = legacy(size_average, reduce)
     if reduction not in _NUMBERS:

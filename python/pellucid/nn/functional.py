@@ -1,51 +1,38 @@
-"""torch.nn.functional: the layers without state. Records do the work; here are PyTorch's signatures and words."""
-from .. import _C
-from .._more import pdist  # noqa: F401
+"""torch.nn.functional: the layers without state. Ops do the work. A name that is not defined here is that of an op; here are
+PyTorch's signatures and words where they differ."""
+from .. import _C, _promises
 from .functional_ctc import ctc_loss  # noqa: F401
-from .functional_image import *  # noqa: F401,F403
-from .functional_loss import *  # noqa: F401,F403
-from .functional_pool import *  # noqa: F401,F403
+from .functional_image import *  # noqa: F403
+from .functional_loss import *  # noqa: F403
+from .functional_pool import *  # noqa: F403
 
 _F = _C.functions
 
 
 # Activations
 
-def _activation(name, *options):
-    """record(input, *options), in place if asked."""
-    plain, in_place = _F[name], _F.get(name + "_")
-    names = ", ".join(f"{o}={d!r}" for o, d in options)
-    passed = "".join(f", {o}" for o, _ in options)
-    source = (f"def {name}(input{', ' + names if names else ''}, inplace=False):\n"
+def _with_inplace(name):
+    """An activation with the argument inplace: its op, or the form in place."""
+    plain, in_place = _F[name], _F[name + "_"]
+    options = list(plain.__signature__.parameters.values())[1:]
+    names = "".join(f", {o.name}={o.default!r}" for o in options)
+    passed = "".join(f", {o.name}" for o in options)
+    source = (f"def {name}(input{names}, inplace=False):\n"
               f"    return in_place(input{passed}) if inplace else plain(input{passed})\n")
     space = {"plain": plain, "in_place": in_place, "inf": float("inf")}
-    exec(source, space)  # real signatures, so that wrong calls fail as Python's own do
+    # Real signatures, so that wrong calls fail as Python's own do; our file's name, so that profiles skip the frame.
+    exec(compile(source, __file__, "exec"), space)
     space[name].__doc__ = plain.__doc__
     space[name].__module__ = __name__
     return space[name]
 
 
-relu = _activation("relu")
-relu6 = _activation("relu6")
-elu = _activation("elu", ("alpha", 1.0))
-selu = _activation("selu")
-celu = _activation("celu", ("alpha", 1.0))
-leaky_relu = _activation("leaky_relu", ("negative_slope", 0.01))
-silu = _activation("silu")
-mish = _activation("mish")
-hardswish = _activation("hardswish")
-hardsigmoid = _activation("hardsigmoid")
-relu_, elu_, leaky_relu_, hardtanh_, selu_, celu_ = (
-    _F[n] for n in ("relu_", "elu_", "leaky_relu_", "hardtanh_", "selu_", "celu_"))
-logsigmoid, softsign, tanhshrink, hardshrink, softshrink, softplus, prelu = (
-    _F[n] for n in ("logsigmoid", "softsign", "tanhshrink", "hardshrink", "softshrink", "softplus", "prelu"))
-threshold_ = _F["threshold_"]
-linear, bilinear, one_hot = (_F[n] for n in ("linear", "bilinear", "one_hot"))
-conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d = (
-    _F[n] for n in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"))
-scaled_dot_product_attention, pairwise_distance, cosine_similarity = (
-    _F[n] for n in ("scaled_dot_product_attention", "pairwise_distance", "cosine_similarity"))
-sigmoid, tanh = _F["sigmoid"], _F["tanh"]
+sigmoid, tanh = _F["sigmoid"], _F["tanh"]  # without inplace, as in PyTorch
+
+
+def elu(input, alpha=1.0, inplace=False):
+    """alpha * (exp(x) - 1) below 0."""
+    return _F["elu_" if inplace else "elu"](input, alpha)
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
@@ -79,21 +66,9 @@ def _softmax(name):
 softmax, log_softmax, softmin = _softmax("softmax"), _softmax("log_softmax"), _softmax("softmin")
 
 
-def glu(input, dim=-1):
-    """The first half along dim times the sigmoid of the second."""
-    if input.ndim == 0:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
-    if input.shape[dim] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input.shape[dim]}")
-    a, b = input.chunk(2, dim)
-    return a * b.sigmoid()
-
-
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a random slope for each element while training."""
-    slope = _F["empty_like"](input).uniform_(lower, upper) if training else (lower + upper) / 2
-    result = _F["where"](input >= 0, input, input * slope)
-    return input.copy_(result) if inplace else result
+    return _F["rrelu_" if inplace else "rrelu"](input, lower, upper, training)
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
@@ -108,12 +83,12 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
 # Dropout
 
-def _dropout(name, record, training_default=True):
+def _dropout(name, op, training_default=True):
     def dropout(input, p=0.5, training=training_default, inplace=False):
         if not 0.0 <= p <= 1.0:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        return _F[record + "_" if inplace else record](input, p, training)
-    dropout.__name__, dropout.__doc__ = name, _F[record].__doc__
+        return _F[op + "_" if inplace else op](input, p, training)
+    dropout.__name__, dropout.__doc__ = name, _F[op].__doc__
     return dropout
 
 
@@ -132,6 +107,8 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, sca
         padding_idx += weight.shape[0]
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
+    if sparse:
+        _promises.not_kept("embedding(sparse=True)", "there are no sparse tensors; the gradient is dense, with the same values.")
     return _F["embedding"](weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -146,33 +123,6 @@ def _renormalize(weight, input, max_norm, norm_type):
 def pad(input, pad, mode="constant", value=None):
     """Adds elements at both ends of the last dims."""
     return _F["pad"](input, pad, mode, value)
-
-
-def pixel_shuffle(input, upscale_factor):
-    """[…, C r^2, H, W] to […, C, H r, W r]."""
-    r = upscale_factor
-    if input.ndim < 3 or input.shape[-3] % (r * r):
-        raise RuntimeError(f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of "
-                           f"upscale_factor, but input has sizes {list(input.shape)} and upscale_factor is {r}")
-    *batch, c, h, w = input.shape
-    x = input.reshape(*batch, c // (r * r), r, r, h, w)
-    n = len(batch)
-    return x.permute(*range(n), n, n + 3, n + 1, n + 4, n + 2).reshape(*batch, c // (r * r), h * r, w * r)
-
-
-def pixel_unshuffle(input, downscale_factor):
-    """The reverse of pixel_shuffle."""
-    r = downscale_factor
-    *batch, c, h, w = input.shape
-    x = input.reshape(*batch, c, h // r, r, w // r, r)
-    n = len(batch)
-    return x.permute(*range(n), n, n + 2, n + 4, n + 1, n + 3).reshape(*batch, c * r * r, h // r, w // r)
-
-
-def channel_shuffle(input, groups):
-    """Mixes the channels of the groups."""
-    b, c, *rest = input.shape
-    return input.reshape(b, groups, c // groups, *rest).transpose(1, 2).reshape(input.shape)
 
 
 # Normalisation
@@ -194,6 +144,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05):
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     """Normalisation over the batch, or by running statistics."""
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if training and input.numel() and input.numel() // max(input.shape[1], 1) <= 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return _F["batch_norm"](input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -212,7 +164,6 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     flat = (input * input).flatten(2).transpose(1, 2)  # channels last, to be averaged over
-    batch, places, channels = flat.shape
     padded = _F["constant_pad_nd"](flat, [size // 2, (size - 1) // 2])
     mean = _F["avg_pool1d"](padded, size, 1).transpose(1, 2).reshape(input.shape)
     return input / (mean * alpha + k) ** beta
@@ -233,5 +184,13 @@ def has_torch_function(*_):
     return False
 
 
+def __dir__():
+    return sorted({*globals(), *(name for name in _F if not name.startswith("_"))})
+
+
 def __getattr__(name):
-    raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}' in pellucid")
+    """The op of that name; activations that have a form in place take inplace."""
+    if name.startswith("_") or name not in _F:
+        raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}' in pellucid")
+    globals()[name] = found = _with_inplace(name) if _F[name].activation and name + "_" in _F else _F[name]
+    return found

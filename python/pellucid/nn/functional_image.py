@@ -1,11 +1,12 @@
-"""Functions of torch.nn.functional over images, volumes and bags: PyTorch's signatures over the records im2col, col2im, resample,
+"""Functions of torch.nn.functional over images, volumes and bags: PyTorch's signatures over the ops im2col, col2im, resample,
 grid_sampler, affine_grid_generator and embedding_bag."""
 import math
 
-from .. import _C
+from .. import _C, _promises
 
 _F = _C.functions
-__all__ = ["unfold", "fold", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample", "affine_grid", "embedding_bag"]
+__all__ = ["unfold", "fold", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample",
+           "affine_grid", "embedding_bag"]
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
@@ -18,7 +19,7 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     return _F["col2im"](input, output_size, kernel_size, dilation, padding, stride)
 
 
-# For how many dims a mode is, and what the record calls it; 0: any.
+# For how many dims a mode is, and what the op calls it; 0: any.
 _MODES = {"nearest": (0, "nearest"), "nearest-exact": (0, "nearest-exact"), "area": (0, "area"), "linear": (1, "linear"),
           "bilinear": (2, "linear"), "trilinear": (3, "linear"), "bicubic": (2, "cubic")}
 
@@ -36,13 +37,21 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
     if align_corners is not None and dims == 0:
         raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
                          "trilinear")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not there.")
+    if antialias and dims != 2:
+        raise ValueError(f"Anti-alias option is restricted to bilinear and bicubic modes (got {mode})")
+    if not input.dtype.is_floating_point and not (input.dtype is _C.uint8 and (dims == 2 or along.startswith("nearest"))):
+        raise NotImplementedError(f"interpolate: mode {mode} is not implemented for {input.dtype}")
+    if recompute_scale_factor and size is not None:
+        raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
     size, factors = _targets(input.shape[2:], size, scale_factor, recompute_scale_factor or mode == "area")
-    x = input if input.dtype.is_floating_point else input.to(_C.float64)  # exact for nearest, which takes integers too
-    for d, (to, factor) in enumerate(zip(size, factors), start=2):
+    if antialias:
+        along += "-antialias"
+    steps = list(enumerate(zip(size, factors), start=2))
+    x = input
+    # Bytes are rounded after every dim: the last comes first, as in PyTorch.
+    for d, (to, factor) in reversed(steps) if input.dtype is _C.uint8 else steps:
         x = _F["resample"](x, d, to, along, bool(align_corners), factor)
-    return x.to(input.dtype)
+    return x
 
 
 def _targets(sizes, size, scale_factor, recompute):
@@ -82,7 +91,7 @@ def affine_grid(theta, size, align_corners=None):
 
 
 def _number(name, names, what):
-    """The position of a mode's name, which is what the record takes."""
+    """The position of a mode's name, which is what the op takes."""
     if name not in names:
         listed = ", ".join(f"'{n}'" for n in names[:-1])
         raise ValueError(f"nn.functional.grid_sample(): expected {what} to be {listed} or '{names[-1]}', but got: '{name}'")
@@ -102,6 +111,8 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale
     modes = ("sum", "mean", "max")
     if mode not in modes:
         raise ValueError("mode has to be one of sum, mean or max")
+    if sparse:
+        _promises.not_kept("embedding_bag(sparse=True)", "there are no sparse tensors; the gradient is dense, with the same values.")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
                                   f"mode='sum' (got mode='{mode}').")

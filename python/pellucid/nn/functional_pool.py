@@ -2,19 +2,12 @@
 from .. import _C
 
 _F = _C.functions
-__all__ = ["max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
-           "adaptive_max_pool1d", "adaptive_max_pool2d", "lp_pool1d", "lp_pool2d", "max_pool1d_with_indices",
-           "max_pool2d_with_indices", "avg_pool3d", "max_pool3d", "adaptive_avg_pool3d", "adaptive_max_pool3d", "lp_pool3d",
-           "max_unpool1d", "max_unpool2d", "max_unpool3d"]
-
-avg_pool1d, avg_pool2d, avg_pool3d = _F["avg_pool1d"], _F["avg_pool2d"], _F["avg_pool3d"]
-max_pool1d_with_indices, max_pool2d_with_indices = _F["max_pool1d_with_indices"], _F["max_pool2d_with_indices"]
 
 
 def _max_pool(name):
     def pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        record = _F[name + "_with_indices" if return_indices else name]
-        return record(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+        op = _F[name + "_with_indices" if return_indices else name]
+        return op(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
     pool.__name__, pool.__doc__ = name, _F[name].__doc__
     return pool
 
@@ -26,6 +19,8 @@ def _sizes(input, output_size, dims):
     """None in an adaptive size is the input's own size."""
     if isinstance(output_size, int):
         return [output_size] * dims
+    if len(output_size) != dims:
+        raise RuntimeError(f"adaptive pooling: output_size must be {dims} sizes, but got {tuple(output_size)}")
     return [n if want is None else want for want, n in zip(output_size, input.shape[-dims:])]
 
 
@@ -58,13 +53,13 @@ def _lp_pool(input, norm_type, pool, kernel_size, stride, ceil_mode, count):
 
 def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The p-norm over windows."""
-    return _lp_pool(input, norm_type, avg_pool1d, kernel_size, stride, ceil_mode, kernel_size)
+    return _lp_pool(input, norm_type, _F["avg_pool1d"], kernel_size, stride, ceil_mode, kernel_size)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The p-norm over windows."""
     h, w = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
-    return _lp_pool(input, norm_type, avg_pool2d, kernel_size, stride, ceil_mode, h * w)
+    return _lp_pool(input, norm_type, _F["avg_pool2d"], kernel_size, stride, ceil_mode, h * w)
 
 
 # Volumes: pooling goes dim by dim, first over height and width, then over depth.
@@ -105,17 +100,39 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     """The p-norm over windows of volumes."""
     a, b, c = _three(kernel_size)
-    return _lp_pool(input, norm_type, avg_pool3d, kernel_size, stride, ceil_mode, a * b * c)
+    return _lp_pool(input, norm_type, _F["avg_pool3d"], kernel_size, stride, ceil_mode, a * b * c)
+
+
+def _unpooled_size(dims, least, asked):
+    """The sizes asked for, which may differ from the least ones by less than a stride."""
+    if asked is None:
+        return [size for size, _ in least]
+    asked = list(asked)
+    if len(asked) not in (dims, dims + 2):
+        raise ValueError(f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+                         f"'{len(asked)}'")
+    asked = asked[-dims:]
+    for d, (want, (size, stride)) in enumerate(zip(asked, least)):
+        if not size - stride < want < size + stride:
+            raise ValueError(f'invalid output_size "{tuple(asked)}" (dim {d} must be between {size - stride} and {size + stride})')
+    return asked
 
 
 def _max_unpool(dims):
     def unpool(input, indices, kernel_size, stride=None, padding=0, output_size=None):
+        if not input.is_floating_point() or indices.dtype is not _C.int64:
+            raise NotImplementedError(f"max_unpool: expects a floating input and int64 indices, but got {input.dtype} and "
+                                      f"{indices.dtype}")
+        if input.shape != indices.shape:
+            raise RuntimeError(f"max_unpool: Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) "
+                               f"but got indices tensor with shape: {list(indices.shape)}")
         each = lambda v: (v,) * dims if isinstance(v, int) else tuple(v)
         k, p = each(kernel_size), each(padding)
         s = k if stride is None else each(stride)
-        size = [(n - 1) * si - 2 * pi + ki for n, si, pi, ki in zip(input.shape[-dims:], s, p, k)]
-        if output_size is not None:
-            size = list(output_size)[-dims:]
+        if min(s) <= 0:
+            raise RuntimeError(f"max_unpool: strides should be greater than zero, but got stride: {list(s)}")
+        size = _unpooled_size(dims, [((n - 1) * si - 2 * pi + ki, si) for n, si, pi, ki in zip(input.shape[-dims:], s, p, k)],
+                              output_size)
         count = 1
         for n in size:
             count *= n

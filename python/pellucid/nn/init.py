@@ -7,6 +7,7 @@ from ..autograd.forward_modes import no_grad
 
 def calculate_gain(nonlinearity, param=None):
     """By how much a layer before this nonlinearity should scale its weights."""
+    # op list: the layers that PyTorch counts as linear here, by the names of their functions.
     if nonlinearity in ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
                         "sigmoid"):
         return 1

@@ -9,7 +9,9 @@ class Parameter(Tensor):
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = _C.functions["empty"](0)
-        return Tensor.__new__(cls, data.detach()).requires_grad_(requires_grad)
+        self = Tensor.__new__(cls, data.detach()).requires_grad_(requires_grad)
+        _C._count_memory_as(self, "parameter")
+        return self
 
     def __repr__(self):
         return "Parameter containing:\n" + Tensor.__repr__(self)

@@ -2,8 +2,8 @@
 from . import lr_scheduler  # noqa: F401
 from .algorithms import SGD, Adagrad, Adam, AdamW, RMSprop  # noqa: F401
 from .lbfgs import LBFGS  # noqa: F401
-from .more import ASGD, Adadelta, Adamax, NAdam, RAdam, Rprop  # noqa: F401
 from .optimizer import Optimizer  # noqa: F401
+from .variants import ASGD, Adadelta, Adamax, NAdam, RAdam, Rprop  # noqa: F401
 
 
 def __getattr__(name):

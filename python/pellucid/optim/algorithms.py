@@ -1,4 +1,4 @@
-"""SGD, Adam, AdamW, RMSprop, Adagrad: a step of each is one record a parameter."""
+"""SGD, Adam, AdamW, RMSprop, Adagrad: a step of each is one op a parameter."""
 from .. import _C
 from .optimizer import Optimizer, check, new_step, zeros_like
 
@@ -99,10 +99,11 @@ class Adagrad(Optimizer):
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
                                       initial_accumulator_value=initial_accumulator_value, foreach=foreach, maximize=maximize,
                                       differentiable=differentiable, fused=fused))
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.state[p] = {"step": new_step(),
-                                 "sum": _F["full_like"](p, group["initial_accumulator_value"]).detach()}
+        with _C._MemoryCategory("optimizer"):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    self.state[p] = {"step": new_step(),
+                                     "sum": _F["full_like"](p, group["initial_accumulator_value"]).detach()}
 
     def _update(self, param, grad, state, group, lr):
         _F["adagrad_step"](param, grad, state["sum"], state["step"], lr, lr_decay=group["lr_decay"],

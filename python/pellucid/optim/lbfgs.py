@@ -7,51 +7,50 @@ _F = _C.functions
 
 
 def _between(x1, f1, g1, x2, f2, g2, bounds=None):
-    """The least point of the cubic through two points with their slopes; the middle where it has none."""
+    """The least point of the cubic through two points with their slopes; the middle where it has none. The slopes are tensors,
+    so that a division by 0 is infinite, as it is in PyTorch."""
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
+    if x1 > x2:
+        x1, f1, g1, x2, f2, g2 = x2, f2, g2, x1, f1, g1
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
-    square = d1 * d1 - g1 * g2
-    if square < 0:
+    square = d1 ** 2 - g1 * g2
+    if not square >= 0:
         return (low + high) / 2
-    d2 = square ** 0.5
-    if x1 <= x2:
-        place = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
-    else:
-        place = x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
-    return min(max(place, low), high)
+    d2 = square.sqrt()
+    return min(max(x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2)), low), high)
 
 
 class _Point:
-    """A step length with the loss, the gradient and the slope along the direction there."""
+    """A step length with the loss, the gradient and the slope along the direction there. Slopes, and what is computed from them,
+    stay tensors of the parameters' dtype: computed with more digits, float32 runs leave PyTorch's path within a few steps."""
 
     def __init__(self, t, loss, grad, slope):
         self.t, self.loss, self.grad, self.slope = t, loss, grad, slope
 
 
 def _bracket(evaluate, point, start, c1, c2, max_ls):
-    """Lengthens the step until an interval holds a point of Wolfe's conditions. (points, done, evaluations)."""
-    before, count = start, 1
-    while count < max_ls:
-        if point.loss > start.loss + c1 * point.t * start.slope or (count > 1 and point.loss >= before.loss):
-            return [before, point], False, count
+    """Lengthens the step until an interval holds a point of Wolfe's conditions. (points, done, tries beyond the first)."""
+    before = start
+    for tries in range(max_ls):
+        if point.loss > start.loss + c1 * point.t * start.slope or (tries > 1 and point.loss >= before.loss):
+            return [before, point], False, tries
         if abs(point.slope) <= -c2 * start.slope:
-            return [point], True, count
+            return [point], True, tries
         if point.slope >= 0:
-            return [before, point], False, count
+            return [before, point], False, tries
         low, high = point.t + 0.01 * (point.t - before.t), point.t * 10
         t = _between(before.t, before.loss, before.slope, point.t, point.loss, point.slope, (low, high))
         before, point = point, evaluate(t)
-        count += 1
-    return [start, point], False, count
+    return [start, point], False, max_ls
 
 
 def strong_wolfe(evaluate, t, loss, grad, slope, size, c1=1e-4, c2=0.9, tolerance_change=1e-9, max_ls=25):
     """A step length that lowers loss and slope enough. (loss, gradient, length, evaluations)."""
     start = _Point(0.0, loss, grad, slope)
-    points, done, count = _bracket(evaluate, evaluate(t), start, c1, c2, max_ls)
+    points, done, tries = _bracket(evaluate, evaluate(t), start, c1, c2, max_ls)
     slow = False
     low, high = (0, -1) if points[0].loss <= points[-1].loss else (-1, 0)
-    while not done and count < max_ls:
+    while not done and tries < max_ls:
         a, b = points
         if abs(b.t - a.t) * size < tolerance_change:
             break
@@ -67,7 +66,7 @@ def strong_wolfe(evaluate, t, loss, grad, slope, size, c1=1e-4, c2=0.9, toleranc
         else:
             slow = False
         point = evaluate(t)
-        count += 1
+        tries += 1
         if point.loss > start.loss + c1 * point.t * start.slope or point.loss >= points[low].loss:
             points[high] = point
             low, high = (0, 1) if points[0].loss <= points[1].loss else (1, 0)
@@ -78,7 +77,7 @@ def strong_wolfe(evaluate, t, loss, grad, slope, size, c1=1e-4, c2=0.9, toleranc
                 points[high] = points[low]
             points[low] = point
     best = points[low]
-    return best.loss, best.grad, best.t, count
+    return best.loss, best.grad, best.t, 1 + tries
 
 
 class LBFGS(Optimizer):
@@ -102,7 +101,7 @@ class LBFGS(Optimizer):
     def _move(self, direction, length):
         at = 0
         for p in self._params:
-            p.add_(direction[at:at + p.numel()].view_as(p), alpha=length)
+            p.add_(direction[at:at + p.numel()].view_as(p), alpha=float(length))
             at += p.numel()
 
     def _put(self, values):
@@ -115,18 +114,18 @@ class LBFGS(Optimizer):
         steps, changes, rhos = state["old_stps"], state["old_dirs"], state["ro"]
         q, alphas = -grad, []
         for s, y, rho in zip(reversed(steps), reversed(changes), reversed(rhos)):
-            alphas.append(s.dot(q).item() * rho)
-            q.add_(y, alpha=-alphas[-1])
+            alphas.append(s.dot(q) * rho)
+            q.add_(y, alpha=-alphas[-1].item())
         d = q * state["H_diag"]
         for s, y, rho, alpha in zip(steps, changes, rhos, reversed(alphas)):
-            d.add_(s, alpha=alpha - y.dot(d).item() * rho)
+            d.add_(s, alpha=(alpha - y.dot(d) * rho).item())
         return d
 
     @staticmethod
     def _remember(state, grad, history_size):
         change, step = grad - state["prev_flat_grad"], state["d"] * state["t"]
-        curve = change.dot(step).item()
-        if curve <= 1e-10:
+        curve = change.dot(step)
+        if not curve > 1e-10:
             return
         if len(state["old_dirs"]) == history_size:
             for name in ("old_dirs", "old_stps", "ro"):
@@ -134,9 +133,9 @@ class LBFGS(Optimizer):
         state["old_dirs"].append(change)
         state["old_stps"].append(step)
         state["ro"].append(1.0 / curve)
-        state["H_diag"] = curve / change.dot(change).item()
+        state["H_diag"] = curve / change.dot(change)
 
-    def _search(self, closure, direction, t, loss, grad, slope):
+    def _search(self, closure, direction, t, loss, grad, slope, most_tries):
         before = [p.detach().clone() for p in self._params]
 
         def evaluate(length):
@@ -144,9 +143,9 @@ class LBFGS(Optimizer):
             value = float(closure())
             found = self._gradient()
             self._put(before)
-            return _Point(length, value, found, found.dot(direction).item())
+            return _Point(length, value, found, found.dot(direction))
 
-        loss, grad, t, count = strong_wolfe(evaluate, t, loss, grad, slope, direction.abs().max().item())
+        loss, grad, t, count = strong_wolfe(evaluate, t, loss, grad, slope, direction.abs().max(), max_ls=most_tries)
         self._move(direction, t)
         return loss, grad, t, count
 
@@ -169,18 +168,18 @@ class LBFGS(Optimizer):
             state["n_iter"] += 1
             if state["n_iter"] == 1:
                 state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
-                t = min(1.0, 1.0 / grad.abs().sum().item()) * float(group["lr"])
+                t = min(1.0, 1.0 / grad.abs().sum()) * float(group["lr"])
             else:
                 self._remember(state, grad, group["history_size"])
                 state["d"], t = self._direction(state, grad), float(group["lr"])
-            direction, old_loss = state["d"], loss
+            direction, old_loss, state["t"] = state["d"], loss, t
             state["prev_flat_grad"] = grad.clone()
-            slope = grad.dot(direction).item()
+            slope = grad.dot(direction)
             if slope > -group["tolerance_change"]:
                 break
             used = 0
             if group["line_search_fn"] == "strong_wolfe":
-                loss, grad, t, used = self._search(closure, direction, t, loss, grad, slope)
+                loss, grad, t, used = self._search(closure, direction, t, loss, grad, slope, group["max_eval"] - evaluations)
             else:
                 self._move(direction, t)
                 if taken != group["max_iter"]:

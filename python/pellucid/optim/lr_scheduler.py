@@ -61,6 +61,22 @@ class LRScheduler:
 _LRScheduler = LRScheduler
 
 
+def _check_count(name, value):
+    if not isinstance(value, int) or value <= 0:
+        raise ValueError(f"Expected positive integer {name}, but got {value}")
+
+
+def _for_each_group(name, optimizer, value):
+    """A value for each group of parameters, from one for all or a list of them."""
+    count = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [value] * count
+    if len(value) != count:
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
+                         f"param_groups has {count}.")
+    return list(value)
+
+
 class LambdaLR(LRScheduler):
     """The initial rate times a function of the epoch."""
 
@@ -130,6 +146,8 @@ class LinearLR(LRScheduler):
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1, verbose=None):
         if not 0 < start_factor <= 1:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+        if not 0 <= end_factor <= 1:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -180,13 +198,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half cosines, each T_mult times as long as the one before."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1, verbose=None):
-        if T_0 <= 0 or T_mult < 1:
-            raise ValueError(f"Expected positive integer T_0 and T_mult >= 1, but got {T_0} and {T_mult}")
+        if not isinstance(T_0, int) or T_0 <= 0:
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if not isinstance(T_mult, int) or T_mult < 1:
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
         at, length = self.last_epoch, self.T_0
+        if not 0 <= at < math.inf:
+            raise ValueError(f"Expected non-negative epoch, but got {at}")
         if self.T_mult == 1:
             at %= length
         while at >= length:
@@ -203,7 +227,15 @@ class OneCycleLR(LRScheduler):
                  final_div_factor=1e4, three_phase=False, last_epoch=-1, verbose=None):
         if total_steps is None and (epochs is None or steps_per_epoch is None):
             raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-        self.total_steps = total_steps or epochs * steps_per_epoch
+        if total_steps is None:
+            _check_count("epochs", epochs)
+            _check_count("steps_per_epoch", steps_per_epoch)
+            total_steps = epochs * steps_per_epoch
+        else:
+            _check_count("total_steps", total_steps)
+        self.total_steps = total_steps
+        if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         n = self.total_steps
@@ -212,8 +244,7 @@ class OneCycleLR(LRScheduler):
         self._phases = list(zip([0.0, *ends], ends))
         self._names = (["initial_lr", "max_lr", "initial_lr", "min_lr"] if three_phase else ["initial_lr", "max_lr", "min_lr"])
         self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
-        rates = max_lr if isinstance(max_lr, (list, tuple)) else [max_lr] * len(optimizer.param_groups)
-        for group, high in zip(optimizer.param_groups, rates):
+        for group, high in zip(optimizer.param_groups, _for_each_group("max_lr", optimizer, max_lr)):
             group["initial_lr"], group["max_lr"] = high / div_factor, high
             group["min_lr"] = group["initial_lr"] / final_div_factor
             if cycle_momentum:
@@ -297,7 +328,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} or threshold mode {threshold_mode} is unknown!")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(optimizer.param_groups)
+        self.min_lrs = _for_each_group("min_lr", optimizer, min_lr)
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
         self._last_lr = self._current()
@@ -353,20 +384,20 @@ class CyclicLR(LRScheduler):
 
     def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
                  scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
-        count = len(optimizer.param_groups)
-        spread = lambda value: list(value) if isinstance(value, (list, tuple)) else [value] * count
+        spread = lambda name, value: _for_each_group(name, optimizer, value)
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
         self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
-        self.max_lrs, self.cycle_momentum = spread(max_lr), cycle_momentum
+        self.max_lrs, self.cycle_momentum = spread("max_lr", max_lr), cycle_momentum
         if cycle_momentum and not any(k in optimizer.defaults for k in ("momentum", "betas")):
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.base_momentums, self.max_momentums = spread(base_momentum), spread(max_momentum)
+        self.base_momentums = spread("base_momentum", base_momentum)
+        self.max_momentums = spread("max_momentum", max_momentum)
         if last_epoch == -1:
-            for group, rate in zip(optimizer.param_groups, spread(base_lr)):
+            for group, rate in zip(optimizer.param_groups, spread("base_lr", base_lr)):
                 group["lr"] = group["initial_lr"] = rate
         super().__init__(optimizer, last_epoch)
 

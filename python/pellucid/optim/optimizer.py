@@ -1,4 +1,5 @@
-"""Optimizer: parameter groups, state by parameter, steps by op records."""
+"""Optimizer: parameter groups, state by parameter, steps by ops."""
+import functools
 from collections import defaultdict
 from copy import deepcopy
 
@@ -7,10 +8,61 @@ from .._tensor import RemovableHandle, Tensor
 from ..autograd.forward_modes import enable_grad
 
 _F = _C.functions
+_OPTIMIZER = 5  # EventKind::Optimizer
+
+
+class _Step:
+    """A step in profiles: its time is the optimiser's, and so is the memory that it takes."""
+
+    def __init__(self, optimizer):
+        self._name = f"Optimizer.step#{type(optimizer).__name__}.step"
+        self._category = _C._MemoryCategory("optimizer")
+
+    def __enter__(self):
+        self._recorded = _C._profile_recording()
+        if self._recorded:
+            _C._profile_begin(_OPTIMIZER, self._name)
+        self._category.__enter__()
+
+    def __exit__(self, kind, value, traceback):
+        self._category.__exit__(kind, value, traceback)
+        if self._recorded:
+            _C._profile_end(kind is not None)
+
+
+def _as_step(function):
+    """A step that a subclass wrote itself. What its closure makes is not the optimiser's."""
+    @functools.wraps(function)
+    def step(self, *args, **kwargs):
+        if getattr(self, "_stepping", False):  # called by a subclass's own
+            return function(self, *args, **kwargs)
+
+        def outside(value):
+            if not callable(value):
+                return value
+
+            @functools.wraps(value)
+            def closure(*inner, **named):
+                with _C._MemoryCategory("other"):
+                    return value(*inner, **named)
+            return closure
+
+        self._stepping = True
+        try:
+            with _Step(self):
+                return function(self, *map(outside, args), **{k: outside(v) for k, v in kwargs.items()})
+        finally:
+            self._stepping = False
+    return step
 
 
 class Optimizer:
     """The base of the optimisers. A subclass gives its defaults and `_update(param, grad, state, group, lr)`."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if callable(cls.__dict__.get("step")):
+            cls.step = _as_step(cls.__dict__["step"])
 
     def __init__(self, params, defaults):
         if isinstance(params, Tensor):
@@ -31,6 +83,12 @@ class Optimizer:
     def add_param_group(self, param_group):
         """Adds parameters with options of their own."""
         params = param_group["params"]
+        if param_group.get("differentiable", self.defaults.get("differentiable")):
+            raise _C.NotImplementedError(f"{type(self).__name__}: differentiable=True is not there: a step is one op that keeps no "
+                                         "history. Write the update with ops on tensors, or use torch.func.")
+        if isinstance(params, (set, frozenset)):
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                            "sets will change between runs. Please use a list instead.")
         params = [params] if isinstance(params, Tensor) else list(params)
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         for p in params:
@@ -63,19 +121,23 @@ class Optimizer:
         before = _C.is_grad_enabled()
         _C._set_grad_enabled(False)
         try:
-            for group in self.param_groups:
-                lr = group["lr"]
-                if not isinstance(lr, Tensor):
-                    lr = _F["full"]((), lr, dtype=_C.float64)
-                for p in group["params"]:
-                    grad = p.grad
-                    if grad is not None:
-                        self._update(p, -grad if group.get("maximize") else grad, self.state[p], group, lr)
+            with _Step(self):
+                self._update_all()
         finally:
             _C._set_grad_enabled(before)
         for hook in list(self._hooks["post"].values()):
             hook(self, (closure,), {})
         return loss
+
+    def _update_all(self):
+        for group in self.param_groups:
+            lr = group["lr"]
+            if not isinstance(lr, Tensor):
+                lr = _F["full"]((), lr, dtype=_C.float64)
+            for p in group["params"]:
+                grad = p.grad
+                if grad is not None:
+                    self._update(p, -grad if group.get("maximize") else grad, self.state[p], group, lr)
 
     def _update(self, param, grad, state, group, lr):
         raise NotImplementedError
@@ -115,8 +177,9 @@ class Optimizer:
             params.update(zip(given["params"], own["params"]))
             own.update({k: deepcopy(v) for k, v in given.items() if k != "params"})
         self.state = defaultdict(dict)
-        for number, state in state_dict["state"].items():
-            self.state[params[number]] = {k: v.clone() if isinstance(v, Tensor) else deepcopy(v) for k, v in state.items()}
+        with _C._MemoryCategory("optimizer"):
+            for number, state in state_dict["state"].items():
+                self.state[params[number]] = {k: v.clone() if isinstance(v, Tensor) else deepcopy(v) for k, v in state.items()}
 
     def __repr__(self):
         text = f"{type(self).__name__} ("
@@ -138,5 +201,5 @@ def zeros_like(param):
 
 
 def new_step():
-    """The count of steps, which the records read and count up."""
+    """The count of steps, which the ops read and count up."""
     return _F["zeros"]((), dtype=_C.int64)

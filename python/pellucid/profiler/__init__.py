@@ -20,8 +20,8 @@ from .model import (Profiler, count_flops, count_parameters, measure_latency, me
                     profile_backward_pass, profile_forward_pass, profile_layer, why_alive)
 
 __all__ = ["profile", "record_function", "schedule", "ProfilerActivity", "ProfilerAction", "tensorboard_trace_handler",
-           "EventList", "FunctionEvent", "FunctionEventAvg", "load", "diff", "Profiler", "count_flops", "count_parameters", "measure_latency",
-           "measure_latency_figures", "measure_memory", "profile_backward_pass", "profile_forward_pass", "profile_layer",
+           "EventList", "FunctionEvent", "FunctionEventAvg", "load", "diff", "Profiler", "count_flops", "count_parameters",
+           "measure_latency", "measure_latency_figures", "measure_memory", "profile_backward_pass", "profile_forward_pass", "profile_layer",
            "why_alive", "GraphExecutionProfiler", "AutogradSystemsProfiler", "MemoryStats", "estimate"]
 
 _USER = 7  # EventKind::User

@@ -1,10 +1,10 @@
-"""The Python side of `pellucid anatomy --python`: one op's time with the interpreter, without it, and at the door.
+"""The Python side of `pellucid anatomy --python`: one op's time with the interpreter, without it, and in the dispatcher alone.
 
     python -m pellucid.profiler._anatomy '{"expression": "x + y", "op": "add", "variables": ["x", "y"], "gradients": true,
                                            "sizes": [1, 1000], "seconds": 0.05}'
 
 prints a list with an object for each size, in nanoseconds a call: `whole` is the expression in a loop of Python less the
-empty loop, `call` the same call through Python's C interface, `door` the library's call with its arguments bound already.
+empty loop, `call` the same call through Python's C interface, `dispatch` the library's call with its arguments bound already.
 """
 import ast
 import json
@@ -25,10 +25,17 @@ def _number(seconds, loop):
 
 
 def _nanoseconds(seconds, loops):
-    """Of one run of each: the fastest of its blocks. The loops take turns, so that a drift of the machine hits all alike."""
+    """Of one run of each: the fastest of its blocks, and how far the middle one is from it.
+
+    The loops take turns, so that a drift of the machine hits all alike.
+    """
     numbers = {name: _number(seconds, loop) for name, loop in loops.items()}
     blocks = [{name: loop(numbers[name]) / numbers[name] for name, loop in loops.items()} for _ in range(_BLOCKS)]
-    return {name: min(block[name] for block in blocks) * 1e9 for name in loops}
+    found = {}
+    for name in loops:
+        ordered = sorted(block[name] * 1e9 for block in blocks)
+        found[name], found[name + "_noise"] = ordered[0], ordered[_BLOCKS // 2] - ordered[0]
+    return found
 
 
 def _parts(expression):
@@ -61,7 +68,7 @@ def _loops(expression, op, names):
     timer, empty = timeit.Timer(expression, globals=names), timeit.Timer("pass")
     return {"whole": lambda number: timer.timeit(number) - empty.timeit(number),
             "call": call,
-            "door": lambda number: _C._time_door(op, values, number)}
+            "dispatch": lambda number: _C._time_dispatch(op, values, number)}
 
 
 def _measure(asked, elements):

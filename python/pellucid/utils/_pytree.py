@@ -13,6 +13,8 @@ class TreeSpec:
         return (isinstance(other, TreeSpec) and self.type is other.type and self.context == other.context
                 and self.children_specs == other.children_specs)
 
+    __hash__ = None  # type: ignore[assignment]  # contexts are lists
+
     def __repr__(self):
         return "*" if self.type is None else f"TreeSpec({self.type.__name__}, {self.context}, {self.children_specs})"
 

@@ -18,12 +18,16 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **k
             given[i] = t
         out = function(*given, **kwargs)
         shape[:] = [out]
-        return out if isinstance(out, Tensor) else [o for o in out if isinstance(o, Tensor)]
+        if isinstance(out, (list, tuple)):
+            return [o for o in out if isinstance(o, Tensor)]
+        return out if isinstance(out, Tensor) else ()
 
     results = iter(_C._checkpoint(run, [args[i] for i in places], preserve_rng_state))
     out = shape.pop()
     if isinstance(out, Tensor):
         return next(results)
+    if not isinstance(out, (list, tuple)):
+        return out
     return type(out)(next(results) if isinstance(o, Tensor) else o for o in out)
 
 

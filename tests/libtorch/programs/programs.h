@@ -36,5 +36,8 @@ Run pipeline();
 Run sequence();
 /// Packed sentences through a GRU, by Adam and then by LBFGS; the result counts what was wrong.
 Run sentences(const std::string& out);
+/// Assignments to parts of tensors, reductions along dims, devices, iterators and samplers; the
+/// result counts what was wrong.
+Run writes();
 
 }  // namespace programs

@@ -40,7 +40,8 @@ def exports(folder: Path) -> dict[str, Path]:
 
 def calls(paths: dict[str, Path]) -> tuple[collections.Counter, collections.Counter]:
     """How often each name was called, of all events and of operators, as the CSV says."""
-    everything, operators = collections.Counter(), collections.Counter()
+    everything: collections.Counter[str] = collections.Counter()
+    operators: collections.Counter[str] = collections.Counter()
     with open(paths["csv"], newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             everything[row["name"]] += 1

@@ -34,6 +34,7 @@ PELLUCID_API Tensor embedding_bag(const Tensor& input, const Tensor& weight,
                                   const EmbeddingBagFuncOptions& options = {});
 PELLUCID_API Tensor pad(const Tensor& input, const PadFuncOptions& options);
 PELLUCID_API Tensor pixel_shuffle(const Tensor& input, const PixelShuffleFuncOptions& options);
+PELLUCID_API Tensor channel_shuffle(const Tensor& input, const ChannelShuffleFuncOptions& options);
 PELLUCID_API Tensor pixel_unshuffle(const Tensor& input, const PixelUnshuffleFuncOptions& options);
 PELLUCID_API Tensor cosine_similarity(const Tensor& x1, const Tensor& x2,
                                       const CosineSimilarityFuncOptions& options = {});

@@ -11,6 +11,8 @@ PELLUCID_API Tensor mse_loss(const Tensor& input, const Tensor& target,
                              const MSELossFuncOptions& options = {});
 PELLUCID_API Tensor soft_margin_loss(const Tensor& input, const Tensor& target,
                                      const SoftMarginLossFuncOptions& options = {});
+PELLUCID_API Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target,
+                                           const MultilabelMarginLossFuncOptions& options = {});
 PELLUCID_API Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target,
                                          const HingeEmbeddingLossFuncOptions& options = {});
 PELLUCID_API Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,

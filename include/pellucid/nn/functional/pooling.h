@@ -34,5 +34,6 @@ PELLUCID_API std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(
     const Tensor& input, const AdaptiveMaxPool2dFuncOptions& options);
 PELLUCID_API Tensor lp_pool1d(const Tensor& input, const LPPool1dFuncOptions& options);
 PELLUCID_API Tensor lp_pool2d(const Tensor& input, const LPPool2dFuncOptions& options);
+PELLUCID_API Tensor lp_pool3d(const Tensor& input, const LPPool3dFuncOptions& options);
 
 }  // namespace pellucid::nn::functional

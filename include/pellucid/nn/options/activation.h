@@ -12,18 +12,22 @@ struct AlphaInplaceOptions {
   PELLUCID_ARG(bool, inplace) = false;
 };
 struct InplaceOptions {
+  template <::pellucid::detail::Mistaken<bool> Given> InplaceOptions(Given) = delete;
   InplaceOptions(bool inplace = false) : inplace_(inplace) {}
   PELLUCID_ARG(bool, inplace);
 };
 struct LambdaOptions {
+  template <::pellucid::detail::Mistaken<double> Given> LambdaOptions(Given) = delete;
   LambdaOptions(double lambda = 0.5) : lambda_(lambda) {}
   PELLUCID_ARG(double, lambda);
 };
 struct DimOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> DimOptions(Given) = delete;
   DimOptions(int64_t dim) : dim_(dim) {}
   PELLUCID_ARG(int64_t, dim);
 };
 struct DimDtypeOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> DimDtypeOptions(Given) = delete;
   DimDtypeOptions(int64_t dim) : dim_(dim) {}
   PELLUCID_ARG(int64_t, dim);
   PELLUCID_ARG(std::optional<DType>, dtype) = std::nullopt;
@@ -46,6 +50,7 @@ using SoftminOptions = detail::DimOptions;
 using LogSoftmaxOptions = detail::DimOptions;
 
 struct GLUOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> GLUOptions(Given) = delete;
   GLUOptions(int64_t dim = -1) : dim_(dim) {}
   PELLUCID_ARG(int64_t, dim);
 };

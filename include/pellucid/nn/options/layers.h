@@ -83,6 +83,7 @@ using ConvTranspose2dOptions = ConvTransposeOptions<2>;
 using ConvTranspose3dOptions = ConvTransposeOptions<3>;
 
 struct DropoutOptions {
+  template <::pellucid::detail::Mistaken<double> Given> DropoutOptions(Given) = delete;
   DropoutOptions(double p = 0.5) : p_(p) {}
   PELLUCID_ARG(double, p) = 0.5;
   PELLUCID_ARG(bool, inplace) = false;
@@ -151,18 +152,33 @@ template <size_t D> struct ConstantPadOptions {
 };
 using ReflectionPad1dOptions = PadOptions<1>;
 using ReflectionPad2dOptions = PadOptions<2>;
+using ReflectionPad3dOptions = PadOptions<3>;
 using ReplicationPad1dOptions = PadOptions<1>;
 using ReplicationPad2dOptions = PadOptions<2>;
+using ReplicationPad3dOptions = PadOptions<3>;
+using CircularPad1dOptions = PadOptions<1>;
+using CircularPad2dOptions = PadOptions<2>;
+using CircularPad3dOptions = PadOptions<3>;
 using ZeroPad1dOptions = PadOptions<1>;
 using ZeroPad2dOptions = PadOptions<2>;
+using ZeroPad3dOptions = PadOptions<3>;
 using ConstantPad1dOptions = ConstantPadOptions<1>;
 using ConstantPad2dOptions = ConstantPadOptions<2>;
+using ConstantPad3dOptions = ConstantPadOptions<3>;
+
+struct ChannelShuffleOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> ChannelShuffleOptions(Given) = delete;
+  ChannelShuffleOptions(int64_t groups) : groups_(groups) {}
+  PELLUCID_ARG(int64_t, groups);
+};
 
 struct PixelShuffleOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> PixelShuffleOptions(Given) = delete;
   PixelShuffleOptions(int64_t upscale_factor) : upscale_factor_(upscale_factor) {}
   PELLUCID_ARG(int64_t, upscale_factor);
 };
 struct PixelUnshuffleOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> PixelUnshuffleOptions(Given) = delete;
   PixelUnshuffleOptions(int64_t downscale_factor) : downscale_factor_(downscale_factor) {}
   PELLUCID_ARG(int64_t, downscale_factor);
 };
@@ -239,6 +255,7 @@ struct PadFuncOptions {
 };
 using PixelShuffleFuncOptions = PixelShuffleOptions;
 using PixelUnshuffleFuncOptions = PixelUnshuffleOptions;
+using ChannelShuffleFuncOptions = ChannelShuffleOptions;
 using CosineSimilarityFuncOptions = CosineSimilarityOptions;
 using PairwiseDistanceFuncOptions = PairwiseDistanceOptions;
 }  // namespace functional

@@ -40,6 +40,7 @@ struct WeightOptions {
 using L1LossOptions = detail::ReductionOptions;
 using MSELossOptions = detail::ReductionOptions;
 using SoftMarginLossOptions = detail::ReductionOptions;
+using MultiLabelMarginLossOptions = detail::ReductionOptions;
 using HingeEmbeddingLossOptions = detail::MarginOptions;
 using CosineEmbeddingLossOptions = detail::ZeroMarginOptions;
 using MarginRankingLossOptions = detail::ZeroMarginOptions;
@@ -132,6 +133,7 @@ namespace functional {
 using L1LossFuncOptions = L1LossOptions;
 using MSELossFuncOptions = MSELossOptions;
 using SoftMarginLossFuncOptions = SoftMarginLossOptions;
+using MultilabelMarginLossFuncOptions = MultiLabelMarginLossOptions;
 using HingeEmbeddingLossFuncOptions = HingeEmbeddingLossOptions;
 using CosineEmbeddingLossFuncOptions = CosineEmbeddingLossOptions;
 using MarginRankingLossFuncOptions = MarginRankingLossOptions;

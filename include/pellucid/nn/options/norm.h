@@ -8,6 +8,7 @@ namespace pellucid::nn {
 
 // Exported, because exported class templates take it as an argument.
 struct PELLUCID_API BatchNormOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> BatchNormOptions(Given) = delete;
   BatchNormOptions(int64_t num_features) : num_features_(num_features) {}
   PELLUCID_ARG(int64_t, num_features);
   PELLUCID_ARG(double, eps) = 1e-5;
@@ -21,6 +22,7 @@ using BatchNorm2dOptions = BatchNormOptions;
 using BatchNorm3dOptions = BatchNormOptions;
 
 struct PELLUCID_API InstanceNormOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> InstanceNormOptions(Given) = delete;
   InstanceNormOptions(int64_t num_features) : num_features_(num_features) {}
   PELLUCID_ARG(int64_t, num_features);
   PELLUCID_ARG(double, eps) = 1e-5;
@@ -57,6 +59,7 @@ struct GroupNormOptions {
   PELLUCID_ARG(bool, affine) = true;
 };
 struct LocalResponseNormOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> LocalResponseNormOptions(Given) = delete;
   LocalResponseNormOptions(int64_t size) : size_(size) {}
   PELLUCID_ARG(int64_t, size);
   PELLUCID_ARG(double, alpha) = 1e-4;
@@ -97,6 +100,7 @@ struct RMSNormFuncOptions {
   PELLUCID_ARG(std::optional<double>, eps) = std::nullopt;
 };
 struct GroupNormFuncOptions {
+  template <::pellucid::detail::Mistaken<int64_t> Given> GroupNormFuncOptions(Given) = delete;
   GroupNormFuncOptions(int64_t num_groups) : num_groups_(num_groups) {}
   PELLUCID_ARG(int64_t, num_groups);
   PELLUCID_ARG(Tensor, weight);

@@ -47,6 +47,7 @@ using AdaptiveMaxPool1dOptions = AdaptivePoolOptions<ExpandingArray<1>>;
 using AdaptiveMaxPool2dOptions = AdaptivePoolOptions<ExpandingArrayWithOptionalElem<2>>;
 using LPPool1dOptions = LPPoolOptions<1>;
 using LPPool2dOptions = LPPoolOptions<2>;
+using LPPool3dOptions = LPPoolOptions<3>;
 
 namespace functional {
 using AvgPool1dFuncOptions = AvgPool1dOptions;
@@ -62,5 +63,6 @@ using AdaptiveMaxPool1dFuncOptions = AdaptiveMaxPool1dOptions;
 using AdaptiveMaxPool2dFuncOptions = AdaptiveMaxPool2dOptions;
 using LPPool1dFuncOptions = LPPool1dOptions;
 using LPPool2dFuncOptions = LPPool2dOptions;
+using LPPool3dFuncOptions = LPPool3dOptions;
 }  // namespace functional
 }  // namespace pellucid::nn

@@ -24,6 +24,9 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
                  vdim=None, batch_first=False, device=None, dtype=None):
         super().__init__()
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got embed_dim={embed_dim} and "
+                             f"num_heads={num_heads} instead")
         if embed_dim % num_heads:
             raise AssertionError("embed_dim must be divisible by num_heads")
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
@@ -90,7 +93,7 @@ class MultiheadAttention(Module):
             query = query.transpose(0, 1)
             key = query if same else key.transpose(0, 1)
             value = key if kv_same else value.transpose(0, 1)
-        batch, length, _ = query.shape
+        batch = query.shape[0]
         q, k, v = self._project(query, key, value)
         mask = self._mask(attn_mask, key_padding_mask, batch, q.dtype)
         extra = 0

@@ -18,6 +18,25 @@ class _Pass(Function):
         return (None, *(grads if changed is None else changed))
 
 
+def _checked(name, result, grads):
+    """What a hook returned in the place of grads: as many tensors of the same sizes and dtypes."""
+    result = result if isinstance(result, tuple) else (result,)
+    if len(result) != len(grads):
+        raise RuntimeError(f"Backward {'pre ' if name == 'grad_output' else ''}hook returned an invalid number of {name}, "
+                           f"got {len(result)}, but expected {len(grads)}")
+    for new, old in zip(result, grads):
+        if new is None or old is None:
+            continue
+        if not isinstance(new, Tensor):
+            raise TypeError(f"expected a Tensor, but the backward hook returned '{type(new).__name__}'")
+        if new.shape != old.shape:
+            raise RuntimeError(f"a backward hook has changed the size of {name} (was {tuple(old.shape)}, "
+                               f"got {tuple(new.shape)})")
+        if new.dtype != old.dtype:
+            raise RuntimeError(f"a backward hook has changed the type of {name} (was {old.dtype}, got {new.dtype})")
+    return result
+
+
 class GradientHooks:
     """The backward hooks of one call of a module."""
 
@@ -48,7 +67,7 @@ class GradientHooks:
         for hook, _ in self.module._backward_pre_hooks.values():
             result = hook(self.module, grads)
             if result is not None:
-                grads = changed = result if isinstance(result, tuple) else (result,)
+                grads = changed = _checked("grad_output", result, grads)
         self.grad_outputs = grads
         if not self.inputs_have_gradients:
             self._call((None,))
@@ -62,5 +81,5 @@ class GradientHooks:
         for hook, _ in self.module._backward_hooks.values():
             result = hook(self.module, grads, self.grad_outputs)
             if result is not None:
-                grads = changed = result if isinstance(result, tuple) else (result,)
+                grads = changed = _checked("grad_input", result, grads)
         return changed

@@ -7,7 +7,7 @@ from .module import Module
 
 class _Lazy(Module):
     """Holds the constructor's arguments; the first call makes the layer and becomes it."""
-    cls_to_become = None
+    cls_to_become: "type | None" = None
 
     def __init__(self, *args, **kwargs):
         Module.__init__(self)

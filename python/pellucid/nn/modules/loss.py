@@ -22,8 +22,9 @@ class _WeightedLoss(_Loss):
 
 class _LossLayer(_Loss):
     """A loss: `arguments` are the options of the function beside the reduction, with their defaults."""
-    arguments = {}
+    arguments: dict = {}
     function = None
+    check = None  # what refuses arguments outside their domain: check(values by name)
 
     def __init__(self, *args, size_average=None, reduce=None, reduction="mean", **given):
         super().__init__(size_average, reduce, reduction)
@@ -32,8 +33,10 @@ class _LossLayer(_Loss):
             raise TypeError(f"{type(self).__name__}() takes {len(names)} positional arguments but {len(args)} were given")
         unknown = set(given) - set(names)
         if unknown:
-            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{sorted(unknown)[0]}'")
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{min(unknown)}'")
         values = {**self.arguments, **dict(zip(names, args)), **given}
+        if self.check is not None:
+            self.check(values)
         for name, value in values.items():
             if name in ("weight", "pos_weight"):
                 self.register_buffer(name, value)
@@ -44,9 +47,21 @@ class _LossLayer(_Loss):
         return type(self).function(*inputs, **{n: getattr(self, n) for n in self.arguments}, reduction=self.reduction)
 
 
-def _loss(name, function, **arguments):
+def _loss(name, function, check=None, **arguments):
     return type(name, (_LossLayer,), {"function": staticmethod(function), "arguments": arguments, "__doc__": function.__doc__,
-                                 "__module__": __name__})
+                                      "check": check, "__module__": __name__})
+
+
+def _positive_margin(self, values):
+    if values["margin"] <= 0:
+        raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {values['margin']} instead")
+
+
+def _known_power(self, values):
+    if values["p"] not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if values["weight"] is not None and values["weight"].ndim != 1:
+        raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {values['weight'].ndim}D instead")
 
 
 L1Loss = _loss("L1Loss", F.l1_loss)
@@ -64,10 +79,10 @@ SoftMarginLoss = _loss("SoftMarginLoss", F.soft_margin_loss)
 HingeEmbeddingLoss = _loss("HingeEmbeddingLoss", F.hinge_embedding_loss, margin=1.0)
 CosineEmbeddingLoss = _loss("CosineEmbeddingLoss", F.cosine_embedding_loss, margin=0.0)
 MarginRankingLoss = _loss("MarginRankingLoss", F.margin_ranking_loss, margin=0.0)
-TripletMarginLoss = _loss("TripletMarginLoss", F.triplet_margin_loss, margin=1.0, p=2.0, eps=1e-6, swap=False)
+TripletMarginLoss = _loss("TripletMarginLoss", F.triplet_margin_loss, _positive_margin, margin=1.0, p=2.0, eps=1e-6, swap=False)
 TripletMarginWithDistanceLoss = _loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss,
-                                      distance_function=None, margin=1.0, swap=False)
-MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss, p=1, margin=1.0, weight=None)
+                                      _positive_margin, distance_function=None, margin=1.0, swap=False)
+MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss, _known_power, p=1, margin=1.0, weight=None)
 MultiLabelSoftMarginLoss = _loss("MultiLabelSoftMarginLoss", F.multilabel_soft_margin_loss, weight=None)
 MultiLabelMarginLoss = _loss("MultiLabelMarginLoss", F.multilabel_margin_loss)
 CTCLoss = _loss("CTCLoss", F.ctc_loss, blank=0, zero_infinity=False)

@@ -18,7 +18,7 @@ class IncompatibleKeys(_IncompatibleKeys):
 
 
 _hook_numbers = itertools.count()
-_global_hooks = {"forward_pre": OrderedDict(), "forward": OrderedDict()}
+_global_hooks: dict[str, OrderedDict] = {"forward_pre": OrderedDict(), "forward": OrderedDict()}
 
 
 class _Scopes(threading.local):
@@ -336,6 +336,7 @@ class Module:
             if param is not None:
                 grad, param.grad = param.grad, None
                 param.data = fn(param.detach())
+                _C._count_memory_as(param, "parameter")
                 if grad is not None:
                     param.grad = fn(grad)
         for name, buffer in self._buffers.items():
@@ -364,7 +365,9 @@ class Module:
         return self._apply(lambda t: _C.functions["empty_like"](t), recurse)
 
     def compile(self, *args, **kwargs):
-        """Accepted: every op runs at once."""
+        """Accepted with a warning: every op runs at once."""
+        from ..._promises import compile_warning
+        compile_warning("torch.nn.Module.compile")
 
     def _convert_floats(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
@@ -392,7 +395,8 @@ class Module:
         raise RuntimeError("cuda() is not available: pellucid runs on the CPU.")
 
     def share_memory(self):
-        return self
+        """Moves parameters, their gradients and buffers into memory that processes share."""
+        return self._apply(lambda t: t.share_memory_())
 
     def train(self, mode=True):
         """Training behaviour, for this module and its parts."""

@@ -11,7 +11,7 @@ _empty, _zeros, _ones = (_C.functions[n] for n in ("empty", "zeros", "ones"))
 
 class _RunningNorm(Module):
     """What batch and instance normalisation share: parameters and running statistics."""
-    dims = ()
+    dims: tuple[int, ...] = ()
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None,
                  bias=True):

@@ -1,46 +1,16 @@
-"""RNN, LSTM, GRU and their cells. The input's part of the gates is one product for all steps."""
+"""RNN, LSTM, GRU and their cells. The layers and the steps are ops (`_C.functions["lstm"]`, "lstm_cell"…), which C++ calls too."""
 import math
 
 from ... import _C
-from .. import functional as F
 from .. import init
 from ..parameter import Parameter
-from ..utils.rnn import PackedSequence, _padded, pack_padded_sequence
+from ..utils.rnn import PackedSequence
 from .linear import options
 from .module import Module
 
-_empty, _zeros, _stack, _cat, _where = (_C.functions[n] for n in ("empty", "zeros", "stack", "cat", "where"))
-
-
-# One step: gates from the input (already a product), the state, the hidden weights.
-
-def _rnn_step(activation):
-    def step(gi, state, w, b):
-        h, = state
-        return (activation(gi + F.linear(h, w, b)),)
-    return step
-
-
-def _lstm_step(gi, state, w, b, projection=None):
-    h, c = state
-    i, f, g, o = (gi + F.linear(h, w, b)).chunk(4, -1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    h = o.sigmoid() * c.tanh()
-    return (h if projection is None else F.linear(h, projection)), c
-
-
-def _gru_step(gi, state, w, b):
-    h, = state
-    gh = F.linear(h, w, b)
-    ir, iz, inn = gi.chunk(3, -1)
-    hr, hz, hn = gh.chunk(3, -1)
-    z = (iz + hz).sigmoid()
-    n = (inn + (ir + hr).sigmoid() * hn).tanh()
-    return ((h - n) * z + n,)
-
-
-_STEPS = {"RNN_TANH": _rnn_step(_C.functions["tanh"]), "RNN_RELU": _rnn_step(_C.functions["relu"]), "LSTM": _lstm_step,
-          "GRU": _gru_step}
+_empty, _zeros = _C.functions["empty"], _C.functions["zeros"]
+_LAYERS = {mode: _C.functions[mode.lower()] for mode in ("RNN_TANH", "RNN_RELU", "LSTM", "GRU")}
+_CELLS = {mode: _C.functions[f"{mode.lower()}_cell"] for mode in _LAYERS}
 _GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
@@ -50,10 +20,18 @@ class RNNBase(Module):
     def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
                  bidirectional=False, proj_size=0, device=None, dtype=None):
         super().__init__()
-        if hidden_size <= 0 or num_layers <= 0:
-            raise ValueError("hidden_size and num_layers must be greater than zero")
-        if not 0 <= dropout <= 1:
+        for name, value in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+            if value <= 0:
+                raise ValueError(f"{name} must be greater than zero")
+        for name, value in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+        if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections")
         if proj_size >= hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
@@ -90,68 +68,54 @@ class RNNBase(Module):
             ["weight_hr"] if self.proj_size else [])
         return [[getattr(self, k + s) for k in kinds] for layer in range(self.num_layers) for s in self._suffixes(layer)]
 
-    def _direction(self, x, state, suffix, reverse, alive=None):
-        """x [T, B, …] through one layer in one direction: the outputs [T, B, …] and the last state. Where `alive` [T, B, 1]
-        says that a sequence has no such step, its state stays."""
-        get = lambda name: getattr(self, name + suffix) if self.bias or "bias" not in name else None
-        gates = F.linear(x, get("weight_ih"), get("bias_ih")).unbind(0)
-        w, b = get("weight_hh"), get("bias_hh")
-        step = _STEPS[self.mode]
-        extra = (getattr(self, "weight_hr" + suffix),) if self.proj_size else ()
-        outputs = []
-        steps = range(len(gates))
-        for t in reversed(steps) if reverse else steps:
-            new = step(gates[t], state, w, b, *extra)
-            state = new if alive is None else tuple(_where(alive[t], n, s) for n, s in zip(new, state))
-            outputs.append(state[0])
-        return _stack(outputs[::-1] if reverse else outputs), state
+    def _states(self, states, batch, dtype):
+        """One [layers * directions, batch, …] tensor for each part of the state: those that were given, or zeros."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        sizes = [(count, batch, n) for n in ([self.proj_size or self.hidden_size, self.hidden_size] if self.mode == "LSTM"
+                                             else [self.hidden_size])]
+        if states is None:
+            return [_zeros(size, dtype=dtype) for size in sizes]
+        for state, size in zip(states, sizes):
+            if tuple(state.shape) != size:
+                raise RuntimeError(f"Expected hidden size {size}, got {list(state.shape)}")
+        return states
+
+    def _layers(self, x, states, batch_first, batch_sizes=None):
+        weights = [w for side in self.all_weights for w in side]
+        output, *final = _LAYERS[self.mode](x, *states, weights, self.bias, self.num_layers, self.dropout, self.training,
+                                            self.bidirectional, batch_first, batch_sizes=batch_sizes)
+        return output, tuple(final)
+
+    def _check_features(self, input):
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
 
     def _run_packed(self, packed, states):
-        x, lengths = _padded(packed)
-        alive = (_C.functions["arange"](0, x.shape[0]).unsqueeze(1) < _C._make_tensor(lengths)).unsqueeze(2)
-        order, back = packed.sorted_indices, packed.unsorted_indices
-        if states is not None and order is not None:
+        """States are given and returned in the order of the batch, and run in the packed order."""
+        self._check_features(packed.data)
+        sizes, order, back = packed.batch_sizes.tolist(), packed.sorted_indices, packed.unsorted_indices
+        states = self._states(states, sizes[0], packed.data.dtype)
+        if order is not None:
             states = [s.index_select(1, order) for s in states]
-        y, final = self._run(x if not self.batch_first else x.transpose(0, 1), states, alive)
-        y = pack_padded_sequence(y, lengths, self.batch_first)
+        output, final = self._layers(packed.data, states, False, sizes)
         if back is not None:
             final = tuple(s.index_select(1, back) for s in final)
-        return PackedSequence(y.data, packed.batch_sizes, order, back), final
+        return PackedSequence(output, packed.batch_sizes, order, back), final
 
-    def _run(self, input, states, alive=None):
+    def _run(self, input, states):
         """states: one [layers * directions, B, …] tensor for each part of the state, or None."""
         if isinstance(input, PackedSequence):
             return self._run_packed(input, states)
         single = input.ndim == 2
         if input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead")
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
-        x = input.unsqueeze(1) if single else input.transpose(0, 1) if self.batch_first else input
-        count = self.num_layers * (2 if self.bidirectional else 1)
-        sizes = [self.proj_size or self.hidden_size, self.hidden_size][:2 if self.mode == "LSTM" else 1]
-        if states is None:
-            states = [_zeros((count, x.shape[1], n), dtype=input.dtype) for n in sizes]
-        elif single:
+        self._check_features(input)
+        at = 0 if self.batch_first else 1  # where the batch is
+        x = input.unsqueeze(at) if single else input
+        if single and states is not None:
             states = [s.unsqueeze(1) for s in states]
-        for s, n in zip(states, sizes):
-            if tuple(s.shape) != (count, x.shape[1], n):
-                raise RuntimeError(f"Expected hidden size {(count, x.shape[1], n)}, got {list(s.shape)}")
-        last = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for d, suffix in enumerate(self._suffixes(layer)):
-                place = layer * (2 if self.bidirectional else 1) + d
-                y, state = self._direction(x, tuple(s[place] for s in states), suffix, d == 1, alive)
-                outputs.append(y)
-                last.append(state)
-            x = outputs[0] if len(outputs) == 1 else _cat(outputs, -1)
-            if self.dropout and layer + 1 < self.num_layers:
-                x = F.dropout(x, self.dropout, self.training)
-        final = tuple(_stack([state[k] for state in last]) for k in range(len(sizes)))
-        if single:
-            return x.squeeze(1), tuple(s.squeeze(1) for s in final)
-        return (x.transpose(0, 1) if self.batch_first else x), final
+        output, final = self._layers(x, self._states(states, x.shape[at], x.dtype), self.batch_first)
+        return (output.squeeze(at), tuple(s.squeeze(1) for s in final)) if single else (output, final)
 
     def extra_repr(self):
         text = f"{self.input_size}, {self.hidden_size}"
@@ -232,8 +196,9 @@ class _Cell(Module):
         if states is None:
             zeros = _zeros((*input.shape[:-1], self.hidden_size), dtype=input.dtype)
             states = (zeros,) * (2 if self.mode == "LSTM" else 1)
-        gates = F.linear(input, self.weight_ih, self.bias_ih)
-        return _STEPS[self.mode](gates, states, self.weight_hh, self.bias_hh)
+        given = states if self.mode == "LSTM" else states[0]
+        found = _CELLS[self.mode](input, given, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return tuple(found) if self.mode == "LSTM" else (found,)
 
     def extra_repr(self):
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")

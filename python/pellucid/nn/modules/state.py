@@ -31,7 +31,7 @@ def _save_to_state_dict(self, destination, prefix, keep_vars):
 def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
     """Parameters and persistent buffers by dotted name."""
     if args:
-        destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args):])
+        destination, prefix, keep_vars = list(args) + [destination, prefix, keep_vars][len(args):]
     if destination is None:
         destination = OrderedDict()
         destination._metadata = OrderedDict()

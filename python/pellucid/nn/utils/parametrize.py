@@ -6,7 +6,8 @@ from ...autograd.forward_modes import no_grad
 from ..modules.container import ModuleDict, ModuleList
 from ..parameter import Parameter
 
-_caching, _cache = 0, {}
+_caching = 0
+_cache: dict = {}
 
 
 @contextmanager

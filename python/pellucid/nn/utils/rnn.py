@@ -6,7 +6,8 @@ from ..._tensor import Tensor
 
 _F = _C.functions
 
-_Packed = namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+_Packed = namedtuple("PackedSequence",  # type: ignore[name-match]  # the name that is printed
+                     ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
 
 
 class PackedSequence(_Packed):

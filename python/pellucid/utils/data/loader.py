@@ -9,6 +9,7 @@ from .dataset import IterableDataset, Subset, TensorDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 
 _F = _C.functions
+_WAIT = 6  # EventKind::Wait
 _worker = threading.local()
 
 
@@ -50,7 +51,7 @@ def default_collate(batch):
 
 def default_convert(data):
     """Arrays in an example as tensors; tuples become lists."""
-    if isinstance(data, _C.Tensor) or isinstance(data, (str, bytes)):
+    if isinstance(data, (_C.Tensor, str, bytes)):
         return data
     if hasattr(data, "__array_interface__"):
         return _C._make_tensor(data)
@@ -61,6 +62,25 @@ def default_convert(data):
     return list(map(default_convert, data)) if isinstance(data, collections.abc.Sequence) else data
 
 
+class _Batches:
+    """Hands the batches on; while a profile is recorded, taking the next one is waiting for data."""
+
+    def __init__(self, batches):
+        self._inner = iter(batches)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not _C._profile_recording():
+            return next(self._inner)
+        _C._profile_begin(_WAIT, "DataLoader.next")
+        try:
+            return next(self._inner)
+        finally:
+            _C._profile_end(False)
+
+
 class DataLoader:
     """Batches of a data set. Iterating again begins a new epoch."""
 
@@ -69,6 +89,10 @@ class DataLoader:
                  generator=None, *, prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
         if num_workers < 0:
             raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        if batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         self._iterable = isinstance(dataset, IterableDataset)
@@ -124,6 +148,9 @@ class DataLoader:
                 yield self.collate_fn(batch)
 
     def __iter__(self):
+        return _Batches(self._batches())
+
+    def _batches(self):
         if self._iterable:
             return self._stream()
         groups = self.batch_sampler if self.batch_sampler is not None else self.sampler

@@ -36,7 +36,9 @@ class RandomSampler(Sampler):
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self._num_samples = num_samples
-        if not self.num_samples > 0:
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if not isinstance(self.num_samples, int) or not self.num_samples > 0:
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
     @property
@@ -45,6 +47,8 @@ class RandomSampler(Sampler):
 
     def __iter__(self):
         n = len(self.data_source)
+        if n == 0:
+            raise ValueError(f"RandomSampler: {self.num_samples} samples cannot be drawn of an empty data source")
         if self.replacement:
             yield from _F["randint"](n, (self.num_samples,), generator=self.generator).tolist()
             return
@@ -76,6 +80,10 @@ class WeightedRandomSampler(Sampler):
     """Drawn by weights."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
+        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
+            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+        if not isinstance(replacement, bool):
+            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = weights.to(_C.float64) if isinstance(weights, _C.Tensor) else _C._make_tensor(list(weights), _C.float64)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
@@ -92,6 +100,8 @@ class BatchSampler(Sampler):
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self):

@@ -1,0 +1,17 @@
+// The file that a recording becomes: one recording at a time, and over nothing but a profile.
+#pragma once
+
+#include <string>
+
+#include "base/file_lock.h"
+
+namespace pellucid::profile {
+
+/// Takes the right to record into `file`; throws IoError that names the process which has it.
+PELLUCID_API io::FileLock recording_lock(const std::string& who, const std::string& file);
+/// Whether a profile is there.
+PELLUCID_API bool is_profile(const std::string& file);
+/// Throws unless `file` is a profile, empty or not there.
+PELLUCID_API void check_replaceable(const std::string& file);
+
+}  // namespace pellucid::profile
