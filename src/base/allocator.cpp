@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/central_heap.h"
+#include "base/small_lock.h"
 #include "pellucid/error.h"
 
 namespace pellucid {
@@ -105,6 +106,23 @@ inline void push(ThreadCache::Bin& bin, void* p) noexcept {
   ++bin.count;
 }
 
+// While somebody listens, a block is counted and reported in one step: the order of the reports is
+// that of the counters, so the peak of a profile is the allocator's, on any number of threads.
+constinit SmallLock g_reports;
+class OneStep {
+ public:
+  OneStep() noexcept : held_(g_hook.load(std::memory_order_relaxed) != nullptr && !t_in_hook) {
+    if (held_) g_reports.lock();
+  }
+  ~OneStep() {
+    if (held_) g_reports.unlock();
+  }
+  OneStep(const OneStep&) = delete;
+
+ private:
+  const bool held_;
+};
+
 void run_hook(void* p, size_t bytes, MemoryCategory category, bool is_free) noexcept {
   const AllocationHook hook = g_hook.load(std::memory_order_acquire);
   if (hook == nullptr || t_in_hook) return;
@@ -172,6 +190,7 @@ inline bool put_cached(void* p, size_t bytes, MemoryCategory category) noexcept 
     p = pop(bin);
   }
   if (heap.poisons()) detail::unpoison(p, bytes);
+  const OneStep step;
   if (cache == nullptr) {
     heap.count_orphan(static_cast<int64_t>(bytes), category, true);
   } else {
@@ -182,17 +201,24 @@ inline bool put_cached(void* p, size_t bytes, MemoryCategory category) noexcept 
   return p;
 }
 
+void count_freed(ThreadCache* cache, size_t bytes, MemoryCategory category, bool now) noexcept {
+  if (cache == nullptr) {
+    CentralHeap::get().count_orphan(-static_cast<int64_t>(bytes), category, false);
+    return;
+  }
+  count_free(*cache, bytes, category);
+  if (now) publish(*cache);
+}
+
 [[gnu::noinline]] void deallocate_slowly(void* p, size_t bytes, MemoryCategory category) noexcept {
-  run_hook(p, bytes, category, true);
   CentralHeap& heap = CentralHeap::get();
   ThreadCache* cache = own_cache();
-  if (heap.poisons()) detail::poison(p, bytes);
-  if (cache == nullptr) {
-    heap.count_orphan(-static_cast<int64_t>(bytes), category, false);
-  } else {
-    count_free(*cache, bytes, category);
-    if (bytes > kSmallMost) publish(*cache);
+  {
+    const OneStep step;
+    run_hook(p, bytes, category, true);
+    count_freed(cache, bytes, category, bytes > kSmallMost);
   }
+  if (heap.poisons()) detail::poison(p, bytes);
   if (bytes > kSmallMost || cache == nullptr || heap.bypassed()) {
     heap.put(p, bytes);
     return;
@@ -210,7 +236,9 @@ void* allocate(size_t bytes, MemoryCategory category) {
     if (void* p = take_cached(bytes, category)) [[likely]]
       return p;
   } else if (attention == Attention::Watched) {
+    const OneStep step;
     if (void* p = take_cached(bytes, category)) {
+      publish(*t_cache);
       run_hook(p, bytes, category, false);
       return p;
     }
@@ -225,8 +253,10 @@ void deallocate(void* p, size_t bytes, MemoryCategory category) noexcept {
     if (put_cached(p, bytes, category)) [[likely]]
       return;
   } else if (attention == Attention::Watched && can_put_cached(bytes)) {
+    const OneStep step;
     run_hook(p, bytes, category, true);
     put_cached(p, bytes, category);
+    publish(*t_cache);
     return;
   }
   deallocate_slowly(p, bytes, category);
@@ -245,7 +275,9 @@ void change_memory_category(size_t bytes, MemoryCategory from, MemoryCategory to
 }
 
 void count_mapped(void* p, size_t bytes, MemoryCategory category) noexcept {
-  if (ThreadCache* cache = own_cache()) {
+  ThreadCache* cache = own_cache();
+  const OneStep step;
+  if (cache != nullptr) {
     count_allocation(*cache, bytes, category);
     publish(*cache);
   } else {
@@ -255,13 +287,10 @@ void count_mapped(void* p, size_t bytes, MemoryCategory category) noexcept {
 }
 
 void count_unmapped(void* p, size_t bytes, MemoryCategory category) noexcept {
+  ThreadCache* cache = own_cache();
+  const OneStep step;
   run_hook(p, bytes, category, true);
-  if (ThreadCache* cache = own_cache()) {
-    count_free(*cache, bytes, category);
-    publish(*cache);
-  } else {
-    CentralHeap::get().count_orphan(-static_cast<int64_t>(bytes), category, false);
-  }
+  count_freed(cache, bytes, category, true);
 }
 
 AllocationHook set_allocation_hook(AllocationHook hook) noexcept {
@@ -269,6 +298,9 @@ AllocationHook set_allocation_hook(AllocationHook hook) noexcept {
   update_attention();
   return previous;
 }
+
+void hold_allocation_reports() noexcept { g_reports.lock(); }
+void release_allocation_reports() noexcept { g_reports.unlock(); }
 
 void set_allocation_failure(int64_t nth) noexcept {
   g_failure_countdown.store(nth > 0 ? nth : 0);

@@ -36,6 +36,10 @@ using AllocationHook = void (*)(void* p, size_t bytes, MemoryCategory category, 
 /// Installs the hook of the recorder, nullptr for none; returns the previous one.
 PELLUCID_API AllocationHook set_allocation_hook(AllocationHook hook) noexcept;
 
+/// Between these no other thread is inside the hook or about to call it: what a fork needs.
+void hold_allocation_reports() noexcept;
+void release_allocation_reports() noexcept;
+
 /// For tests: the nth allocation from now (1 is the next) throws OutOfMemoryError; 0 or less turns
 /// it off.
 PELLUCID_API void set_allocation_failure(int64_t nth) noexcept;

@@ -16,8 +16,8 @@ AutogradMeta& meta_of(const Tensor& t) {
   return *first;
 }
 
-LeafLock& leaf_lock(const TensorImpl* leaf) {
-  static constinit std::array<LeafLock, 64> locks;
+SmallLock& leaf_lock(const TensorImpl* leaf) {
+  static constinit std::array<SmallLock, 64> locks;
   return locks[(reinterpret_cast<uintptr_t>(leaf) >> 6) % locks.size()];
 }
 

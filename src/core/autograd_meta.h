@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/small_lock.h"
 #include "pellucid/autograd.h"
 
 namespace pellucid::detail {
@@ -43,25 +44,11 @@ inline AutogradMeta* meta_if(const TensorImpl& t) {
   return std::atomic_ref<AutogradMeta*>(const_cast<TensorImpl&>(t).meta)
       .load(std::memory_order_acquire);
 }
-/// A mutex that costs one exchange and one store while nobody else wants it.
-class LeafLock {
- public:
-  void lock() {
-    while (held_.test_and_set(std::memory_order_acquire)) held_.wait(true);
-  }
-  void unlock() {
-    held_.clear(std::memory_order_release);
-    held_.notify_one();
-  }
-
- private:
-  std::atomic_flag held_;
-};
 /// Where a tensor that is no leaf receives its gradient. Held by the tensor and by the node that
 /// made it: either may go first, on any thread.
 class GradKeeper {
  public:
-  GradKeeper(AutogradMeta& meta, LeafLock& grad_lock) : meta_(&meta), grad_lock_(grad_lock) {}
+  GradKeeper(AutogradMeta& meta, SmallLock& grad_lock) : meta_(&meta), grad_lock_(grad_lock) {}
   void receive(Tensor grad) {
     const std::lock_guard lock(lock_);
     if (meta_ == nullptr) return;
@@ -74,9 +61,9 @@ class GradKeeper {
   }
 
  private:
-  LeafLock lock_;
+  SmallLock lock_;
   AutogradMeta* meta_;
-  LeafLock& grad_lock_;  ///< of the tensor
+  SmallLock& grad_lock_;  ///< of the tensor
 };
 
 inline AutogradMeta::~AutogradMeta() {
@@ -85,6 +72,6 @@ inline AutogradMeta::~AutogradMeta() {
 
 /// Guards the accumulator pointer of a leaf, the history of a view whose base has one, and the
 /// gradient of either (one of a fixed set, by address). Whoever holds one takes no other.
-PELLUCID_API LeafLock& leaf_lock(const TensorImpl* leaf);
+PELLUCID_API SmallLock& leaf_lock(const TensorImpl* leaf);
 
 }  // namespace pellucid::detail

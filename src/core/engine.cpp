@@ -284,7 +284,7 @@ void check_same_sizes(const Tensor& sum, const Tensor& grad) {
 }
 
 // With a graph of gradients: tracked ops take locks of other leaves, so none is held meanwhile.
-void accumulate_tracked(detail::LeafLock& mutex, Tensor& sum, const Tensor& grad) {
+void accumulate_tracked(SmallLock& mutex, Tensor& sum, const Tensor& grad) {
   Tensor before;
   {
     const std::lock_guard lock(mutex);
@@ -305,7 +305,7 @@ void accumulate_tracked(detail::LeafLock& mutex, Tensor& sum, const Tensor& grad
 
 void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   detail::AutogradMeta& meta = detail::meta_of(leaf);
-  detail::LeafLock& mutex = detail::leaf_lock(&leaf.impl());
+  SmallLock& mutex = detail::leaf_lock(&leaf.impl());
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   if (GradMode::is_enabled()) return accumulate_tracked(mutex, meta.grad, grad);
   const std::lock_guard lock(mutex);

@@ -93,7 +93,7 @@ void Tensor::retain_grad() const {
   const autograd::Edge edge = history_of(*this);
   if (!edge.is_valid()) return;
   AutogradMeta& meta = meta_of(*this);
-  detail::LeafLock& mutex = detail::leaf_lock(&impl());
+  SmallLock& mutex = detail::leaf_lock(&impl());
   const std::lock_guard lock(mutex);
   if (meta.keeper) return;
   meta.keeper = std::make_shared<detail::GradKeeper>(meta, mutex);

@@ -232,12 +232,14 @@ std::string start_line(const RecorderOptions& o) {
 
 // The child of a fork records into files of its own, and numbers everything anew.
 void before_fork() {
+  hold_allocation_reports();
   Recorder::get().shared_mutex.lock();
   Recorder::get().mutex.lock();
 }
 void after_fork_in_parent() {
   Recorder::get().mutex.unlock();
   Recorder::get().shared_mutex.unlock();
+  release_allocation_reports();
 }
 void after_fork_in_child() {
   Recorder& r = Recorder::get();
