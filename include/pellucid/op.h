@@ -229,6 +229,8 @@ struct OpDef {
       nullptr;  ///< the most bytes that the kernel takes for itself while it runs
   void (*kernel)(Call&) = nullptr;            ///< or compose, never both; views have neither
   Tensors (*compose)(const Call&) = nullptr;  ///< written with other ops
+  bool (*refuses_values)(const Call&) =
+      nullptr;  ///< whether the kernel may throw because of values: then a lazy call runs at once
   Saved saved = Saved::None;
   Tensors (*vjp)(const Vjp&) =
       nullptr;  ///< written with ops, one result per input; no_gradient if there is none

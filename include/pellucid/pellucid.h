@@ -6,6 +6,7 @@
 #include "pellucid/creation.h"
 #include "pellucid/graph.h"
 #include "pellucid/indexing.h"
+#include "pellucid/lazy.h"
 #include "pellucid/memory.h"
 #include "pellucid/op.h"
 #include "pellucid/operators.h"

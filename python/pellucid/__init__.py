@@ -24,7 +24,7 @@ globals().update({_name: _f for _name, _f in vars(_functions).items()
 globals().update({_name: getattr(_C, _name) for _name in (
     "Error ShapeError IndexError ValueError OutOfMemoryError NotImplementedError IoError AutogradError Tensor Size dtype "
     "memory_format contiguous_format preserve_format channels_last is_grad_enabled is_inference_mode_enabled "
-    "is_anomaly_enabled is_anomaly_check_nan_enabled get_num_threads set_num_threads get_default_dtype promote_types can_cast "
+    "is_anomaly_enabled is_anomaly_check_nan_enabled is_lazy is_pending get_num_threads set_num_threads get_default_dtype promote_types can_cast "
     "seed initial_seed").split()})
 
 _C.Size.__add__ = lambda self, other: _C.Size(tuple.__add__(self, other))
@@ -43,6 +43,7 @@ inf, nan, pi, e = 1e400, 1e400 - 1e400, 3.141592653589793, 2.718281828459045
 newaxis = None
 
 from .autograd.forward_modes import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
+from ._lazy import eval, lazy  # noqa: E402
 from .random import Generator, default_generator, get_rng_state, set_rng_state  # noqa: E402
 from .serialization import load, save  # noqa: E402
 from ._legacy import (BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, DoubleTensor, FloatTensor, HalfTensor,  # noqa: E402

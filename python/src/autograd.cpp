@@ -7,6 +7,7 @@
 #include "collect.h"
 #include "graph_objects.h"
 #include "hooks.h"
+#include "pellucid/lazy.h"
 #include "pellucid/ops.h"
 #include "profiler.h"
 #include "register.h"
@@ -157,10 +158,16 @@ nb::handle node_type(const std::string& name) {
   return type;
 }
 
-// The inference modes that this thread has entered, the innermost last.
-auto& inference_scopes() {
-  thread_local std::vector<std::unique_ptr<autograd::InferenceMode>> scopes;
-  return scopes;
+// The guards of a kind that this thread has entered, the innermost last.
+template <class Guard> auto& open_guards() {
+  thread_local std::vector<std::unique_ptr<Guard>> guards;
+  return guards;
+}
+template <class Guard> void enter(bool on) {
+  open_guards<Guard>().push_back(std::make_unique<Guard>(on));
+}
+template <class Guard> void leave() {
+  if (!open_guards<Guard>().empty()) open_guards<Guard>().pop_back();
 }
 
 }  // namespace
@@ -314,16 +321,19 @@ void register_autograd(nb::module_& m) {
   m.def("is_grad_enabled", autograd::GradMode::is_enabled);
   m.def("_set_grad_enabled", autograd::GradMode::set_enabled);
   m.def("is_inference_mode_enabled", autograd::InferenceMode::is_enabled);
-  m.def("_enter_inference", [](bool on) {
-    inference_scopes().push_back(std::make_unique<autograd::InferenceMode>(on));
-  });
-  m.def("_leave_inference", [] {
-    if (!inference_scopes().empty()) inference_scopes().pop_back();
-  });
+  m.def("_enter_inference", enter<autograd::InferenceMode>);
+  m.def("_leave_inference", leave<autograd::InferenceMode>);
   m.def("_is_inference", [](const Tensor& t) { return t.impl().inference; });
   m.def("is_anomaly_enabled", autograd::AnomalyMode::is_enabled);
   m.def("is_anomaly_check_nan_enabled", autograd::AnomalyMode::should_check_nan);
   m.def("_set_anomaly", autograd::AnomalyMode::set_enabled);
+
+  m.def("is_lazy", LazyGuard::is_enabled);
+  m.def("_enter_lazy", enter<LazyGuard>);
+  m.def("_leave_lazy", leave<LazyGuard>);
+  m.def("_eval", [](const std::vector<Tensor>& tensors) { eval(tensors); });
+  m.def("_eval_all", [] { eval(); });
+  m.def("is_pending", [](const Tensor& t) { return is_pending(t); });
 }
 
 }  // namespace pellucid::python

@@ -100,8 +100,8 @@ void write_all(PyObject* out, PyObject* result, const Read& read) {
 // Those that pick elements write them as they are.
 // op list: what PyTorch's out= wants the very dtype for is no property that an op definition has.
 bool needs_same_dtype(PyObject* function_name) {
-  constexpr std::string_view kNames[] = {"gather", "index_select", "masked_select", "multinomial",
-                                         "take"};
+  constexpr std::string_view kNames[] = {"aminmax",       "gather",      "index_select",
+                                         "masked_select", "multinomial", "take"};
   return std::find(std::begin(kNames), std::end(kNames), PyUnicode_AsUTF8(function_name)) !=
          std::end(kNames);
 }

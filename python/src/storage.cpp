@@ -66,6 +66,7 @@ void register_storage(nb::module_& m) {
   m.def("_storage_bytes", [](const Tensor& t) { return bytes_of(storage_of(t, "storage")); });
   m.def("_storage_copy", [](const Tensor& t) {
     const auto& storage = storage_of(t, "storage");
+    detail::run_writers(*storage);
     return nb::bytes(static_cast<const char*>(storage->data), storage->bytes);
   });
   m.def("_storage_from", [](nb::bytes data) {

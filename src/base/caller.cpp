@@ -3,10 +3,13 @@
 #include <elfutils/libdwfl.h>
 #include <link.h>
 #include <unistd.h>
+#include <unwind.h>
 
+#include <array>
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
+#include <string>
 
 namespace pellucid {
 namespace {
@@ -45,6 +48,97 @@ struct Frame {
   const void* return_address;
 };
 
+// Debug information of this process, opened at the first question. Guarded by its mutex.
+class DebugInformation {
+ public:
+  static DebugInformation& get() {
+    static auto* const information = new DebugInformation;
+    return *information;
+  }
+  std::mutex mutex;
+
+  /// The module that holds an address; null where it is in none.
+  Dwfl_Module* module_of(Dwarf_Addr at) {
+    Dwfl_Module* found = dwfl_ ? dwfl_addrmodule(dwfl_, at) : nullptr;
+    if (!found && report()) found = dwfl_addrmodule(dwfl_, at);  // loaded since
+    return found;
+  }
+
+  /// The source line of an address as "file:12"; the file alone on request.
+  static std::string line_of(Dwfl_Module* module, Dwarf_Addr at, bool with_number) {
+    Dwfl_Line* line = module ? dwfl_module_getsrc(module, at) : nullptr;
+    int number = 0;
+    const char* file =
+        line ? dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr) : nullptr;
+    if (!file) return {};
+    return with_number ? std::string(file) + ":" + std::to_string(number) : std::string(file);
+  }
+
+ private:
+  bool report() {
+    static char* debug_path = nullptr;
+    static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
+                                             .find_debuginfo = dwfl_standard_find_debuginfo,
+                                             .section_address = nullptr,
+                                             .debuginfo_path = &debug_path};
+    if (dwfl_) dwfl_end(dwfl_);
+    dwfl_ = dwfl_begin(&callbacks);
+    if (!dwfl_ || dwfl_linux_proc_report(dwfl_, getpid()) != 0) return false;
+    dwfl_report_end(dwfl_, nullptr, nullptr);
+    return true;
+  }
+  Dwfl* dwfl_ = nullptr;
+};
+
+// Whether the function that holds an address is written in one of our headers.
+[[gnu::noinline]] bool find_header_code(uintptr_t address) {
+  DebugInformation& information = DebugInformation::get();
+  const std::lock_guard lock(information.mutex);
+  const Dwarf_Addr at = address - 1;  // the call, not what follows it
+  Dwfl_Module* module = information.module_of(at);
+  GElf_Off offset = 0;
+  GElf_Sym symbol;
+  if (!module || !dwfl_module_addrinfo(module, at, &offset, &symbol, nullptr, nullptr, nullptr))
+    return false;
+  const std::string file = DebugInformation::line_of(module, at - offset, false);
+  return file.find("include/pellucid/") != std::string::npos;
+}
+
+// The answers so far: an entry is a code address and, in its lowest bit, the answer. Every address
+// is asked for once; where the table has no room for it, it counts as the program's.
+bool is_header_code(const void* code) {
+  constexpr size_t kEntries = 4096, kProbes = 16;
+  static constinit std::array<std::atomic<uintptr_t>, kEntries> known{};
+  const auto address = reinterpret_cast<uintptr_t>(code);
+  const size_t first = address * 0x9e3779b97f4a7c15u >> 52;
+  for (size_t i = 0; i < kProbes; ++i) {
+    std::atomic<uintptr_t>& entry = known[(first + i) % kEntries];
+    const uintptr_t found = entry.load(std::memory_order_relaxed);
+    if (found >> 1 == address) [[likely]]
+      return (found & 1) != 0;
+    if (found != 0) continue;
+    const bool answer = find_header_code(address);
+    entry.store(address << 1 | static_cast<uintptr_t>(answer), std::memory_order_relaxed);
+    return answer;
+  }
+  return false;
+}
+
+// A function of our headers that the compiler did not inline, in code that may have no frame
+// pointers: its caller is found by unwinding.
+const void* caller_outside_headers() {
+  const void* found = nullptr;
+  _Unwind_Backtrace(
+      [](_Unwind_Context* context, void* out) {
+        const auto* at = reinterpret_cast<const void*>(_Unwind_GetIP(context));
+        if (!at || is_library_code(at) || is_header_code(at)) return _URC_NO_REASON;
+        *static_cast<const void**>(out) = at;
+        return _URC_END_OF_STACK;
+      },
+      &found);
+  return found;
+}
+
 }  // namespace
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -55,8 +149,12 @@ caller_outside_library() {
   const Range own = own_code();
   const auto* frame = static_cast<const Frame*>(__builtin_frame_address(0));
   for (int depth = 0; depth < 256 && frame; ++depth) {
-    if (!own.contains(reinterpret_cast<uintptr_t>(frame->return_address)))
-      return frame->return_address;
+    if (!own.contains(reinterpret_cast<uintptr_t>(frame->return_address))) {
+      if (!is_header_code(frame->return_address)) [[likely]]
+        return frame->return_address;
+      const void* caller = caller_outside_headers();
+      return caller ? caller : frame->return_address;
+    }
     const Frame* next = frame->previous;
     // Frames of a stack lie above each other; anything else is not a frame of ours.
     const auto step = reinterpret_cast<uintptr_t>(next) - reinterpret_cast<uintptr_t>(frame);
@@ -72,23 +170,10 @@ bool is_library_code(const void* address) {
 
 std::string source_line(const void* address) {
   if (!address) return {};
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  static char* debug_path = nullptr;
-  static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
-                                           .find_debuginfo = dwfl_standard_find_debuginfo,
-                                           .section_address = nullptr,
-                                           .debuginfo_path = &debug_path};
-  const std::unique_ptr<Dwfl, void (*)(Dwfl*)> dwfl(dwfl_begin(&callbacks), dwfl_end);
-  if (!dwfl || dwfl_linux_proc_report(dwfl.get(), getpid()) != 0) return {};
-  dwfl_report_end(dwfl.get(), nullptr, nullptr);
+  DebugInformation& information = DebugInformation::get();
+  const std::lock_guard lock(information.mutex);
   const auto at = reinterpret_cast<Dwarf_Addr>(address) - 1;  // the call, not what follows it
-  Dwfl_Module* module = dwfl_addrmodule(dwfl.get(), at);
-  Dwfl_Line* line = module ? dwfl_module_getsrc(module, at) : nullptr;
-  if (!line) return {};
-  int number = 0;
-  const char* file = dwfl_lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
-  return file ? std::string(file) + ":" + std::to_string(number) : std::string();
+  return DebugInformation::line_of(information.module_of(at), at, true);
 }
 
 }  // namespace pellucid

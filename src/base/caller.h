@@ -1,6 +1,6 @@
 // Which line of the program called into the library. No unwinding: the library is built with frame
-// pointers, so its own frames are walked to the first return address outside it. Names and lines
-// are looked up afterwards.
+// pointers, so its own frames are walked to the first return address outside it. Functions of our
+// headers that live in the program count as the library. Names and lines are looked up afterwards.
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "core/autograd_meta.h"
+#include "core/capture.h"
 #include "core/engine.h"
 #include "core/estimate.h"
 #include "core/generated_support.h"
@@ -75,10 +76,84 @@ struct Dispatcher {
     return false;
   }
 
+  static bool estimating() { return (detail::modes & detail::kEstimate) != 0; }
+
+  // Whether the call is kept for later, in a thread that captures. What a program can change
+  // without a word, or what only the kernel can refuse, is not.
+  static bool captures(const Call& c) {
+    if (estimating() || !c.op_.kernel || c.unknown_mask_ || autograd::AnomalyMode::is_enabled() ||
+        (c.op_.refuses_values && c.op_.refuses_values(c)))
+      return false;
+    for (const Tensor* t : c.inputs_) {
+      if (!t->defined()) continue;
+      const detail::Storage* s = t->impl().storage.get();
+      if (!s || s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed) ||
+          !detail::has_values(t->impl()))
+        return false;
+    }
+    return true;
+  }
+
+  static Tensor alias(const Tensor& t) {
+    if (!t.defined()) return t;
+    Tensor out(detail::alias_impl(t.impl()));
+    out.impl().wrapped_number = t.impl().wrapped_number;
+    return out;
+  }
+
+  // Keeps the call, whose results have storages without memory.
+  static void capture(const Call& c, uint64_t node) {
+    auto call = std::make_unique<detail::CapturedCall>(c.op_);
+    detail::Capture& own = detail::Capture::own();
+    call->in_place = c.in_place_;
+    call->tracked = c.tracked_;
+    call->output_count = c.output_count_;
+    call->category = current_memory_category();
+    call->node = node;
+    call->seed = c.seed_;
+    call->random_offset = c.random_offset_;
+    call->attrs.assign(c.attrs_);
+    call->inputs.reserve(c.inputs_.size());
+    for (const Tensor* t : c.inputs_) {
+      if (t->defined() && t->impl().storage->writer.load(std::memory_order_acquire) != &own)
+        detail::run_writers(*t->impl().storage);  // another thread's
+      call->inputs.push_back(alias(*t));
+    }
+    for (size_t k = 0; k < c.output_count_; ++k) {
+      if (!c.outputs_[k].defined()) continue;
+      call->outputs[k] = alias(c.outputs_[k]);
+      call->writes.push_back(c.outputs_[k].impl().storage.get());
+    }
+    if (c.op_.info->mutates)
+      for_each_input(c, [&](const Arg& a, size_t i) {
+        if (a.mutated) call->writes.push_back(call->inputs[i].impl().storage.get());
+      });
+    own.add(std::move(call));
+  }
+
+  // Runs the kernel of a call that was kept.
+  static void replay(Call& c, detail::CapturedCall& call) {
+    c.outputs_ = call.outputs;
+    c.output_count_ = call.output_count;
+    c.in_place_ = call.in_place;
+    c.tracked_ = call.tracked;
+    c.seed_ = call.seed;
+    c.random_offset_ = call.random_offset;
+    run_kernel(c);
+  }
+
+  static void run_kernel(Call& c) {
+    if (c.op_.kernel) c.op_.kernel(c);
+    if (detail::modes & detail::kObserve) [[unlikely]]
+      detail::tell_observer(c);
+  }
+
   static Tensor take(Call& c, size_t k) { return std::move(c.outputs_[k]); }
 
   static void begin(Call& c) {
     info_of(c.op_);
+    if (detail::modes & detail::kUnknown) [[unlikely]]
+      detail::choose_modes();
     c.tracked_ = c.op_.vjp != no_gradient && autograd::tracks() && any_requires_grad(c);
     if (!c.op_.any_layout)
       for (const Tensor* t : c.inputs_)
@@ -86,7 +161,7 @@ struct Dispatcher {
   }
 
   static void reserve_random(Call& c) {
-    if (!c.op_.random_count || detail::estimating()) return;
+    if (!c.op_.random_count || estimating()) return;
     const PhiloxRange range = default_generator().reserve(c.op_.random_count(c));
     c.seed_ = range.seed;
     c.random_offset_ = range.offset;
@@ -114,20 +189,20 @@ struct Dispatcher {
       to.storage = from.storage;
   }
 
-  static void allocate(Call& c) {
+  static void allocate(Call& c, bool later) {
     if (tape::last_uses) [[unlikely]]
-      if (const tape::LastUse* mark = tape::claim_last_use(c.inputs_))
+      if (const tape::LastUse* mark = tape::claim_last_use(c.inputs_); mark && !later)
         reuse_last_used(c, mark->tensor());
     // What a gradient will flow through is an activation, unless the program said what it is.
     if (c.tracked_ && current_memory_category() == MemoryCategory::Other) {
       const MemoryCategoryGuard category(MemoryCategory::Activation);
-      make_storages(c);
+      make_storages(c, later);
     } else {
-      make_storages(c);
+      make_storages(c, later);
     }
   }
 
-  static void make_storages(Call& c) {
+  static void make_storages(Call& c, bool later) {
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!c.outputs_[k].defined() || (c.unknown_mask_ >> k & 1)) continue;
       detail::TensorImpl& impl = c.outputs_[k].impl();
@@ -141,18 +216,34 @@ struct Dispatcher {
                        OutOfMemoryError,
                        "{}: a result of sizes {} and dtype {} would pass 2^63 bytes.", c.name(),
                        impl.sizes, impl.dtype);
-        impl.storage = detail::estimating() ? estimate::new_storage(c, static_cast<size_t>(bytes))
-                                            : detail::new_storage(static_cast<size_t>(bytes));
+        const auto size = static_cast<size_t>(bytes);
+        impl.storage = later          ? detail::pending_storage(size)
+                       : estimating() ? estimate::new_storage(c, size)
+                                      : detail::new_storage(size);
       }
     }
   }
 
-  // Runs the kernel, or only counts the call; returns whether the outputs have values.
-  static bool compute(Call& c) {
-    if (detail::estimating() && !estimate::count(c)) [[unlikely]]
+  static uint64_t number_of(const detail::Ref<tape::OpNode>& node) {
+    return node ? node->sequence_nr() : 0;
+  }
+
+  // Runs the kernel, or keeps the call, or only counts it; returns whether the outputs have values.
+  // `node` is the number of the node that the call leaves, 0 for none.
+  static bool compute(Call& c, bool later, uint64_t node) {
+    if (detail::modes == 0) [[likely]] {
+      if (c.op_.kernel) c.op_.kernel(c);
+      return true;
+    }
+    if (later) {
+      capture(c, node);
       return false;
-    if (c.op_.kernel) c.op_.kernel(c);
-    detail::observe(c);
+    }
+    if (estimating() && !estimate::count(c)) return false;
+    Watch watch(c, (detail::modes & detail::kCapture) != 0);
+    const detail::ModeScope no_capture(detail::kCapture, false);
+    run_kernel(c);
+    watch.done(c, node);
     return true;
   }
 
@@ -172,6 +263,12 @@ struct Dispatcher {
   static void check_mutated(const Call& c) {
     for_each_input(c, [&](const Arg& a, size_t i) {
       if (a.mutated) tape::check_in_place(c.in(i), c.op_.info->name, c.tracked_);
+    });
+  }
+  // What still has to read the old values does so now, unless the change is kept, too.
+  static void settle_mutated(const Call& c) {
+    for_each_input(c, [&](const Arg& a, size_t i) {
+      if (a.mutated) detail::settle(*c.in(i).impl().storage);
     });
   }
   static void count_mutated(const Call& c) {
@@ -320,19 +417,21 @@ struct Dispatcher {
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
     if (c.tracked_) node = layouts.prepare(false);
+    const uint64_t number = number_of(node);
+    const bool later = (detail::modes & detail::kCapture) != 0 && captures(c);
     if (mutates) {
       Copies copies;
       const Inputs given = c.inputs_;
       copy_overlapping_mutated(c, copies);
-      allocate(c);
-      compute(c);
+      if (!later) settle_mutated(c);
+      allocate(c, later);
+      compute(c, later, number);
       c.inputs_ = given;
       count_mutated(c);
     } else {
-      allocate(c);
-      compute(c);
+      allocate(c, later);
+      compute(c, later, number);
     }
-    const uint64_t number = node ? node->sequence_nr() : 0;
     commit(c, std::move(node));
     return number;
   }
@@ -384,19 +483,21 @@ struct Dispatcher {
     if (c.tracked_) node = layouts.prepare(true);
     const bool direct =
         c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && result.dtype() == self.dtype());
+    const bool later = direct && (detail::modes & detail::kCapture) != 0 && captures(c);
+    if (!later && self.has_storage()) detail::settle(*self.impl().storage);
     Copies copies;
     const Inputs given = c.inputs_;
     if (direct) {
       copy_overlapping(c, copies);
       c.outputs_[0] = self;
-      allocate(c);
-      compute(c);
+      allocate(c, later);
+      compute(c, later, number_of(node));
       c.inputs_ = given;
     } else {
       c.in_place_ = false;
-      allocate(c);
+      allocate(c, false);
       const detail::TensorImpl &from = c.outputs_[0].impl(), &to = self.impl();
-      if (compute(c))
+      if (compute(c, false, number_of(node)))
         kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(),
                               from.dtype, from.strides.data());
     }
@@ -418,18 +519,46 @@ static void spend_last_use(Inputs inputs) {
     tape::claim_last_use(inputs);
 }
 
+namespace {
+
+// The one entry: what every form of a call passes. `composed` gets the results of an op that is
+// written with others; those of the others are in the call.
+void enter(Call& c, bool in_place, Tensors& composed) {
+  // A call that is kept is recorded when it runs.
+  Watch watch(c, (detail::modes & detail::kCapture) == 0 || c.op().compose != nullptr);
+  if (c.op().compose) {
+    const OpInfo& info = info_of(c.op());
+    spend_last_use(c.inputs());
+    if (in_place) tape::check_in_place(c.in(0), info.name, false);
+    composed = c.op().compose(c);
+    PELLUCID_ASSERT(!composed.empty() || info.visible_outputs == 0 || info.output_list);
+    if (in_place) {
+      Dispatcher::check_fits(c, composed[0]);
+      c.in(0).copy_(composed[0]);
+    }
+    watch.done(c);
+  } else {
+    watch.done(c, in_place ? Dispatcher::run_in_place(c) : Dispatcher::run(c));
+  }
+}
+
+}  // namespace
+
+void detail::run_captured(CapturedCall& call) {
+  InputPointers inputs;
+  inputs.add_list(call.inputs);
+  Call c(call.op, inputs.span(), call.attrs.view());
+  const AutoGradMode off(false);
+  Watch watch(c, true);
+  Dispatcher::replay(c, call);
+  watch.done(c, call.node);
+}
+
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
-  Watch watch(c);
-  if (op.compose) {
-    info_of(op);
-    spend_last_use(inputs);
-    Tensors results = op.compose(c);
-    watch.done(c);
-    return results;
-  }
-  watch.done(c, Dispatcher::run(c));
   Tensors results;
+  enter(c, false, results);
+  if (op.compose) return results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
   for (size_t k = 0; k < visible; ++k) results.push_back(Dispatcher::take(c, k));
@@ -438,40 +567,23 @@ Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
 
 Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
-  Watch watch(c);
-  if (op.compose) {
-    info_of(op);
-    spend_last_use(inputs);
-    Tensors results = op.compose(c);
-    PELLUCID_ASSERT(!results.empty());
-    watch.done(c);
-    return std::move(results[0]);
-  }
-  watch.done(c, Dispatcher::run(c));
-  return Dispatcher::take(c, 0);
+  Tensors composed;
+  enter(c, false, composed);
+  return op.compose ? std::move(composed[0]) : Dispatcher::take(c, 0);
 }
 
 void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
-  if (info_of(op).is_view) {
+  const OpInfo& info = info_of(op);
+  if (info.is_view) {
     PELLUCID_CHECK(inputs[0]->defined(), ValueError, "{}_: the tensor to be changed is undefined.",
-                   info_of(op).name);
-    tape::check_leaf(*inputs[0], info_of(op).name);
+                   info.name);
+    tape::check_leaf(*inputs[0], info.name);
     Dispatcher::become_view(*inputs[0], call1(op, inputs, attrs));
     return;
   }
   Call c(op, inputs, attrs);
-  Watch watch(c);
-  if (op.compose) {
-    spend_last_use(inputs);
-    tape::check_in_place(*inputs[0], info_of(op).name, false);
-    const Tensors results = op.compose(c);
-    Dispatcher::check_fits(c, results[0]);
-    inputs[0]->copy_(results[0]);
-  } else {
-    watch.done(c, Dispatcher::run_in_place(c));
-    return;
-  }
-  watch.done(c);
+  Tensors composed;
+  enter(c, true, composed);
 }
 
 }  // namespace pellucid

@@ -250,7 +250,8 @@ void add_gradient(const Tensor& sum, const Tensor& grad) {
   const detail::TensorImpl &to = sum.impl(), &from = grad.impl();
   if (to.numel > kFew || to.dtype != from.dtype || !(to.sizes == from.sizes) ||
       !to.is_contiguous() || !from.is_contiguous() || !detail::has_values(to) ||
-      !detail::has_values(from) || (to.dtype != kFloat32 && to.dtype != kFloat64)) {
+      !detail::has_values(from) || to.storage->captured.load(std::memory_order_acquire) != 0 ||
+      detail::is_pending(*from.storage) || (to.dtype != kFloat32 && to.dtype != kFloat64)) {
     sum.add_(grad);
     return;
   }

@@ -49,11 +49,9 @@ EstimateGuard::EstimateGuard() : state_(std::make_unique<State>()) {
   state_->outer = current;
   current = state_.get();
   state_->outer_ledger = detail::exchange_ledger(state_->ledger);
-  detail::open_estimates.fetch_add(1, std::memory_order_relaxed);
 }
 
 EstimateGuard::~EstimateGuard() {
-  detail::open_estimates.fetch_sub(1, std::memory_order_relaxed);
   detail::exchange_ledger(std::move(state_->outer_ledger));
   current = state_->outer;
 }

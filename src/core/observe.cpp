@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "tensor/mode.h"
+
 namespace pellucid {
 namespace {
 
@@ -11,17 +13,15 @@ constinit thread_local OpObserver* current = nullptr;
 
 OpObserver::OpObserver(Function function)
     : function_(std::move(function)), outer_(std::exchange(current, this)) {
-  detail::open_observers.fetch_add(1, std::memory_order_relaxed);
+  detail::set_mode(detail::kObserve, true);
 }
 
 OpObserver::~OpObserver() {
-  detail::open_observers.fetch_sub(1, std::memory_order_relaxed);
   current = outer_;
+  detail::set_mode(detail::kObserve, current != nullptr);
 }
 
 namespace detail {
-
-constinit std::atomic<int> open_observers{0};
 
 void tell_observer(const Call& call) {
   // Nobody observes the observer, whose own ops would call it without end.

@@ -1,8 +1,7 @@
 // OpObserver: a function that sees every op of a thread right after it ran, with its inputs and
-// results. While no observer is open in the process, a call pays for one load and a branch.
+// results (the mode kObserve of tensor/mode.h).
 #pragma once
 
-#include <atomic>
 #include <functional>
 
 #include "pellucid/op.h"
@@ -26,14 +25,8 @@ class PELLUCID_API OpObserver {
 };
 
 namespace detail {
-/// How many observers are open, on whatever thread.
-extern constinit std::atomic<int> open_observers;
+/// What the dispatcher calls when a kernel is done, in a thread that has an observer.
 void tell_observer(const Call& call);
-/// What the dispatcher calls when a kernel is done.
-inline void observe(const Call& call) {
-  if (open_observers.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    tell_observer(call);
-}
 }  // namespace detail
 
 }  // namespace pellucid

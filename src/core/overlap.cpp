@@ -61,6 +61,7 @@ bool share_elements(const detail::TensorImpl& a, const detail::TensorImpl& b) {
 
 Overlap compare_memory(const detail::TensorImpl& a, const detail::TensorImpl& b) {
   if (a.numel == 0 || b.numel == 0) return Overlap::None;
+  if (a.storage != b.storage && !(a.storage->data && b.storage->data)) return Overlap::None;
   const Range x = range_of(a), y = range_of(b);
   if (x.end <= y.first || y.end <= x.first) return Overlap::None;
   if (x.first == y.first && a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides)

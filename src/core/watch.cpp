@@ -78,7 +78,7 @@ constexpr int64_t kLeastCounted = 1 << 17;
     if (!t->defined()) continue;
     const detail::TensorImpl& impl = t->impl();
     const detail::Storage* storage = impl.storage.get();
-    if (!storage) return 0;
+    if (!storage || !storage->data) return 0;
     if (impl.wrapped_number) {
       uint64_t value = 0;
       std::memcpy(&value, storage->data, static_cast<size_t>(element_size(impl.dtype)));

@@ -9,8 +9,9 @@ namespace pellucid {
 
 class Watch {
  public:
-  explicit Watch(const Call& c) noexcept {
-    if (profile::recording()) [[unlikely]]
+  /// `runs`: the call runs now.
+  Watch(const Call& c, bool runs) noexcept {
+    if (profile::recording() && runs) [[unlikely]]
       begin(c);
   }
   /// The call is done: its cost is known, and the number of the node it left, 0 for none.

@@ -52,6 +52,7 @@ Tensor whole_storage(const NamedTensors& tensors, const Group& group) {
 void check_bool_view(const Tensor& t, const std::string& where) {
   if (t.dtype() != kBool || t.numel() == 0) return;
   const auto& impl = t.impl();
+  pellucid::detail::run_writers(*impl.storage);
   const auto* bytes = static_cast<const char*>(impl.storage->data);
   const size_t end =
       pellucid::detail::reach_of("load", kBool, impl.offset, impl.sizes, impl.strides);

@@ -395,6 +395,7 @@ extern constinit const OpDef scalar_tensor_op = {
           check_fits("scalar_tensor", c.scalar(0), c.out().dtype());
           fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); });
         },
+    .refuses_values = refuses_integers,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

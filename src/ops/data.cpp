@@ -72,6 +72,7 @@ extern constinit const OpDef gather_normalize_op = {
           return Cost{3 * n, n * static_cast<double>(c.in(0).element_size() + 4)};
         },
     .kernel = run,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

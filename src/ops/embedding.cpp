@@ -96,6 +96,7 @@ extern constinit const OpDef embedding_op = {
           return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())};
         },
     .kernel = run_embedding,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = embedding_vjp,
     .onnx = {"Gather", 13},
@@ -126,6 +127,7 @@ extern constinit const OpDef embedding_dense_backward_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_embedding_backward,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       const Tensor scaled = v.flag(2) && v.in(1).numel() > 0

@@ -191,6 +191,7 @@ extern constinit const OpDef sum_rows_op = {
                       read * bytes + static_cast<double>(c.out().nbytes() + 2 * c.in(1).nbytes())};
         },
     .kernel = run_sum_rows,
+    .refuses_values = refuses_some,
     .saved = Saved::crossed_input(0) | Saved::input(1) | Saved::input(2) | Saved::crossed_input(3),
     .vjp = sum_rows_vjp,
     .samples =
@@ -226,6 +227,7 @@ extern constinit const OpDef argmax_rows_op = {
                                 static_cast<double>(c.out().nbytes())};
         },
     .kernel = run_argmax_rows,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -254,6 +256,7 @@ extern constinit const OpDef bag_numbers_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_bag_numbers,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

@@ -208,6 +208,7 @@ extern constinit const OpDef gather_op = {
           g.check(c, kernels::gather(c.out().element_size(), g.args, c.in(0).raw_data(),
                                      c.out().raw_data()));
         },
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       const Tensor start = zeros({}, v.grad.dtype()).expand(v.in_sizes(0));
@@ -236,6 +237,7 @@ extern constinit const OpDef scatter_src_op = {
     .infer = infer_scatter,
     .cost = scatter_cost,
     .kernel = run_scatter<ScatterAs::Copy>,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.scatter(v.integer(0), v.in(1), 0) : Tensor(), Tensor(),
@@ -266,6 +268,7 @@ extern constinit const OpDef scatter_value_op = {
     .infer = infer_scatter,
     .cost = scatter_cost,
     .kernel = run_scatter_value,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.grad.scatter(v.integer(0), v.in(1), 0), Tensor()};
@@ -288,6 +291,7 @@ extern constinit const OpDef scatter_add_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Add>,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.grad, Tensor(),
@@ -317,6 +321,7 @@ extern constinit const OpDef scatter_multiply_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Multiply>,
+    .refuses_values = refuses_some,
     .saved = Saved::Inputs,
     .vjp = scatter_multiply_vjp,
     .samples =
@@ -341,6 +346,7 @@ extern constinit const OpDef scatter_extreme_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Extreme>,
+    .refuses_values = refuses_some,
     .saved = Saved::InputsAndOutputs,
     .vjp = scatter_extreme_vjp,
     .samples =

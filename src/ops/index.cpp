@@ -304,6 +304,7 @@ extern constinit const OpDef index_op = {
           return Cost{0, bytes};
         },
     .kernel = run_index,
+    .refuses_values = refuses_some,
     .saved = {0xfffffffeu, 0, false},  // the indices
     .vjp = [](const Vjp& v) -> Tensors {
       Tensors out(v.input_count());
@@ -348,6 +349,7 @@ extern constinit const OpDef index_put_op = {
                       moved_bytes(c)};
         },
     .kernel = run_index_put,
+    .refuses_values = refuses_some,
     .saved = {0xfffffffeu, 0,
               false},  // the indices; the list's length varies, so values is kept with them, unread
     .vjp = [](const Vjp& v) -> Tensors {

@@ -138,6 +138,7 @@ extern constinit const OpDef index_select_op = {
           return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())};
         },
     .kernel = run_index_select,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {zeros(v.in_sizes(0), v.grad.dtype()).index_add_(v.integer(0), v.in(1), v.grad),
@@ -170,6 +171,7 @@ extern constinit const OpDef index_add_op = {
           return Cost{static_cast<double>(c.in(2).numel()), moved_bytes(c)};
         },
     .kernel = run_index_add,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor source;
@@ -207,6 +209,7 @@ extern constinit const OpDef index_copy_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_index_copy,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.index_fill(v.integer(0), v.in(1), 0) : Tensor(), Tensor(),
@@ -245,6 +248,7 @@ extern constinit const OpDef index_fill_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_index_fill,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor value;

@@ -340,10 +340,10 @@ extern constinit const OpDef huber_loss_backward_op =
         "delta) -> Tensor",
         "The gradient of huber_loss by self.", samples_of_parameter_backward);
 
-extern constinit const OpDef bce_loss_op = loss<BinaryCrossEntropy, bce_loss_backward_op>(
+extern constinit const OpDef bce_loss_op = refusing(loss<BinaryCrossEntropy, bce_loss_backward_op>(
     "bce_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     "-(t log x + (1 - t) log(1 - x)) of probabilities x.", samples_of_probabilities,
-    run_probabilities);
+    run_probabilities));
 extern constinit const OpDef bce_loss_backward_op = loss_backward<BinaryCrossEntropy,
                                                                   bce_loss_backward_op>(
     "bce_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",

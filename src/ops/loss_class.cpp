@@ -525,6 +525,7 @@ extern constinit const OpDef nll_loss_op = {
                       16.0 * static_cast<double>(c.in(1).numel())};
         },
     .kernel = run_nll,
+    .refuses_values = refuses_some,
     .saved = Saved::Inputs,
     .vjp = nll_vjp,
     .samples =
@@ -545,6 +546,7 @@ extern constinit const OpDef nll_loss_backward_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_nll_backward,
+    .refuses_values = refuses_some,
     .saved = Saved::Inputs,
     .vjp = nll_backward_vjp,
     .samples =
@@ -580,6 +582,7 @@ extern constinit const OpDef cross_entropy_rows_op = {
     .infer = infer_rows,
     .cost = score_cost<5>,
     .kernel = run_rows,
+    .refuses_values = refuses_some,
     .saved = Saved::Inputs | Saved::output(1),
     .vjp = rows_vjp,
     .samples = [](Samples& s) {
@@ -602,6 +605,7 @@ extern constinit const OpDef cross_entropy_rows_backward_op = {
     .infer = infer_rows_backward,
     .cost = score_cost<4>,
     .kernel = run_rows_backward,
+    .refuses_values = refuses_some,
     .saved = Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::input(3),
     .vjp = rows_backward_vjp,
     .samples = [](Samples& s) {

@@ -18,6 +18,10 @@ Tensors compose_kl_div(const Call& c) {
   check_inputs(c);
   const int64_t how = reduction_attr(c, 0);
   const Tensor &x = c.in(0), &t = c.in(1);
+  PELLUCID_CHECK(x.is_floating_point(), TypeError,
+                 "kl_div: self must be floating, since it holds logarithms; found {}. Convert it "
+                 "with .to(kFloat32).",
+                 x.dtype());
   return {apply_reduction(c.flag(1) ? t.exp().mul(t.sub(x)) : xlogy(t, t).sub(t.mul(x)), how)};
 }
 

@@ -315,6 +315,7 @@ extern constinit const OpDef masked_fill_op = {
     .infer = infer_masked_fill,
     .cost = [](const Call& c) { return elementwise_cost(c, 1); },
     .kernel = run_masked_fill,
+    .refuses_values = refuses_integers,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.masked_fill(v.in(1), 0) : Tensor(), Tensor(),
@@ -386,6 +387,7 @@ extern constinit const OpDef masked_scatter_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_masked_scatter,
+    .refuses_values = refuses_some,
     .saved = Saved::input(1),
     .vjp = masked_scatter_vjp,
     .samples =
@@ -480,6 +482,7 @@ extern constinit const OpDef one_hot_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_one_hot,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .onnx = {"OneHot", 11},
     .samples =
@@ -503,6 +506,7 @@ extern constinit const OpDef bincount_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_bincount,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

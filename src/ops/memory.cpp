@@ -7,6 +7,7 @@
 #include "ops/number_range.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
+#include "tensor/layout.h"
 
 namespace pellucid {
 namespace {
@@ -207,6 +208,7 @@ extern constinit const OpDef full_op = {
     .infer = [](Call& c) { c.make_output(c.ints(0), dtype_of_fill(c.scalar(1), c.dtype_if(2))); },
     .cost = write_cost,
     .kernel = [](Call& c) { fill_checked(c, c.scalar(1)); },
+    .refuses_values = refuses_integers,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -273,6 +275,7 @@ extern constinit const OpDef full_like_op = {
     .infer = infer_full_like,
     .cost = write_cost,
     .kernel = [](Call& c) { fill_checked(c, c.scalar(0)); },
+    .refuses_values = refuses_integers,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -322,6 +325,26 @@ extern constinit const OpDef clone_op = {
         },
     .any_layout = true};
 
+extern constinit const OpDef relayout_op = {
+    .schema = "_relayout(Tensor self) -> Tensor",
+    .doc = "The same values in row-major order, for a tensor whose layout an op chose.",
+    .kind = OpKind::Pointwise,
+    .infer =
+        [](Call& c) {
+          check_defined(c, 0, "self");
+          c.make_output(c.in(0).sizes(), c.in(0).dtype());
+        },
+    .cost = move_cost,
+    .kernel = run_copy_of_self,
+    .vjp = [](const Vjp& v) -> Tensors { return {v.grad}; },
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 3})});
+          s.add({sample_randn({2, 3, 2, 2}).permute({0, 3, 1, 2})});
+          s.error({Value()}, "must be a Tensor");
+        },
+    .any_layout = true};
+
 extern constinit const OpDef to_copy_op = {
     .schema =
         "_to_copy(Tensor self, *, ScalarType dtype, MemoryFormat? memory_format=None) -> Tensor",
@@ -368,6 +391,7 @@ extern constinit const OpDef fill_op = {
     .infer = infer_fill,
     .cost = write_cost,
     .kernel = [](Call& c) { fill_checked(c, c.in(1).item()); },
+    .refuses_values = refuses_integers,
     .vjp = [](const Vjp& v) -> Tensors {
       return {Tensor(), v.needs(1) ? v.grad.sum() : Tensor()};
     },
@@ -398,5 +422,11 @@ extern constinit const OpDef zero_op = {
           s.add({sample_randn({2, 3})});
         },
     .writes_self = true};
+
+Tensor detail::row_major(const Tensor& t) {
+  const AutoGradMode off(false);
+  const MemoryCategoryGuard same_category(t.impl().storage->category);
+  return _relayout(t);
+}
 
 }  // namespace pellucid

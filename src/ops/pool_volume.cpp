@@ -15,6 +15,10 @@ Tensor check_volume(const Call& c) {
   PELLUCID_CHECK(x.dim() == 4 || x.dim() == 5, ShapeError,
                  "{}: [N, C, D, H, W] or [C, D, H, W] is needed, found sizes {}.", c.name(),
                  x.sizes());
+  for (int64_t d = x.dim() - 4; d < x.dim(); ++d)
+    PELLUCID_CHECK(x.size(d) > 0, ShapeError,
+                   "{}: all dims but the batch must have elements, found sizes {}.", c.name(),
+                   x.sizes());
   return x;
 }
 

@@ -407,6 +407,7 @@ extern constinit const OpDef bernoulli_op = {
     .infer = infer_floating,
     .cost = fill_cost,
     .kernel = [](Call& c) { run_bernoulli(c, c.in(0)); },
+    .refuses_values = refuses_some,
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -470,6 +471,7 @@ extern constinit const OpDef bernoulli_tensor_op = {
         },
     .cost = fill_cost,
     .kernel = [](Call& c) { run_bernoulli(c, c.in(1).detach().expand(c.in(0).sizes())); },
+    .refuses_values = refuses_some,
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -489,6 +491,7 @@ extern constinit const OpDef multinomial_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_multinomial,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

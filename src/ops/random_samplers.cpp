@@ -120,6 +120,7 @@ extern constinit const OpDef poisson_op = {
     .infer = infer_like_self,
     .cost = sampler_cost,
     .kernel = run_poisson,
+    .refuses_values = refuses_some,
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -135,6 +136,7 @@ extern constinit const OpDef binomial_op = {
     .infer = infer_binomial,
     .cost = sampler_cost,
     .kernel = run_binomial,
+    .refuses_values = refuses_some,
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -154,6 +156,7 @@ extern constinit const OpDef standard_gamma_op = {
     .infer = infer_like_self,
     .cost = sampler_cost,
     .kernel = run_standard_gamma,
+    .refuses_values = refuses_some,
     .saved = Saved::InputsAndOutputs,
     .vjp = [](const Vjp& v) -> Tensors {
       return {mul(v.grad, _standard_gamma_grad(v.in(0), v.out()))};

@@ -271,6 +271,7 @@ extern constinit const OpDef where_op = {
     .infer = infer_where,
     .cost = formula_cost<Where>,
     .kernel = run_where,
+    .refuses_values = refuses_integers,
     .saved = Saved::input(0),
     .vjp = where_vjp,
     .onnx = {"Where", 16},

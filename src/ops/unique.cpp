@@ -318,6 +318,7 @@ extern constinit const OpDef searchsorted_op = {
           return Cost{static_cast<double>(c.out().numel()), moved_bytes(c)};
         },
     .kernel = run_searchsorted,
+    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

@@ -670,6 +670,7 @@ extern constinit const OpDef as_strided_backward_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_as_strided_backward,
+    .refuses_values = refuses_some,
     .vjp = as_strided_backward_vjp,
     .samples =
         [](Samples& s) {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "pellucid/detail/tensor_impl.h"
+#include "pellucid/tensor.h"
 
 namespace pellucid::detail {
 
@@ -13,6 +13,9 @@ namespace pellucid::detail {
 inline bool hides_layout(const TensorImpl& t) {
   return std::atomic_ref<bool>(const_cast<bool&>(t.hidden_layout)).load(std::memory_order_acquire);
 }
+
+/// The values in row-major order in a storage of their own: a call of the op _relayout.
+Tensor row_major(const Tensor& t);
 
 /// Held while such a layout is made visible or copied (one of a fixed set, by address).
 std::mutex& layout_mutex(const TensorImpl& t);

@@ -10,8 +10,6 @@
 
 namespace pellucid::detail {
 
-constinit std::atomic<int> open_estimates{0};
-
 namespace {
 thread_local std::shared_ptr<MemoryLedger> ledger_of_thread;
 }
@@ -19,6 +17,7 @@ thread_local std::shared_ptr<MemoryLedger> ledger_of_thread;
 const std::shared_ptr<MemoryLedger>& current_ledger() { return ledger_of_thread; }
 
 std::shared_ptr<MemoryLedger> exchange_ledger(std::shared_ptr<MemoryLedger> ledger) {
+  set_mode(kEstimate, ledger != nullptr);
   return std::exchange(ledger_of_thread, std::move(ledger));
 }
 

@@ -2,13 +2,14 @@
 // and a ledger counts their bytes as the allocator would count real ones.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string_view>
 
 #include "pellucid/detail/tensor_impl.h"
 #include "pellucid/memory_snapshot.h"
+#include "tensor/mode.h"
+#include "tensor/pending.h"
 
 namespace pellucid::detail {
 
@@ -29,24 +30,20 @@ class MemoryLedger {
   MemorySnapshot now_, peak_;
 };
 
-/// How many EstimateGuards are open in the process: while none is, nothing else is looked at.
-extern constinit std::atomic<int> open_estimates;
 /// The ledger of this thread's innermost guard; empty where there is none.
 const std::shared_ptr<MemoryLedger>& current_ledger();
 /// Makes `ledger` this thread's; returns the one before.
 std::shared_ptr<MemoryLedger> exchange_ledger(std::shared_ptr<MemoryLedger> ledger);
-inline bool estimating() {
-  return open_estimates.load(std::memory_order_relaxed) != 0 && current_ledger() != nullptr;
-}
+inline bool estimating() { return (modes & kEstimate) != 0; }
 
 /// A storage of `bytes` in this thread's ledger and memory category, with memory behind it only if
 /// asked for.
 Ref<Storage> phantom_storage(size_t bytes, bool with_values = false);
 /// Whether the storage was made by phantom_storage.
 inline bool is_counted(const Storage& s) { return s.deleter && !s.borrowed; }
-/// Whether the tensor's elements can be read.
+/// Whether the tensor's elements can be read; those of a pending tensor are computed then.
 inline bool has_values(const TensorImpl& t) {
-  return t.storage && (t.storage->data || t.storage->bytes == 0);
+  return t.storage && (t.storage->data || t.storage->bytes == 0 || is_pending(*t.storage));
 }
 /// Throws NotImplementedError, which begins with `who`, for a tensor of a phantom storage.
 void require_values(const TensorImpl& t, std::string_view who);

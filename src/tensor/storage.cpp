@@ -18,6 +18,7 @@
 
 #include "base/allocator.h"
 #include "pellucid/error.h"
+#include "tensor/pending.h"
 #include "tensor/phantom.h"
 
 namespace pellucid::detail {
@@ -126,6 +127,7 @@ void adopt_mapping(Storage& s, void* data, int file, size_t bytes, FileKey key) 
 
 ExportedStorage::ExportedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {
   if (!storage_) return;
+  settle(*storage_);
   storage_->pointer_given_out.store(true, std::memory_order_relaxed);
   UseTable& table = UseTable::get();
   const std::lock_guard lock(table.mutex);
@@ -179,6 +181,7 @@ int shared_file_of(const Storage& s) {
 
 void grow_storage(Storage& s, size_t bytes) {
   if (bytes <= s.bytes) return;
+  settle(s);
   ExternalUse use;
   {
     UseTable& table = UseTable::get();
@@ -202,6 +205,7 @@ void grow_storage(Storage& s, size_t bytes) {
 }
 
 void share_storage(Storage& s) {
+  settle(s);
   UseTable& table = UseTable::get();
   std::unique_lock lock(table.mutex);
   const auto known = table.of.find(&s);

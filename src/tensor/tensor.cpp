@@ -7,8 +7,8 @@
 #include <charconv>
 #include <mutex>
 
-#include "kernels/copy.h"
 #include "tensor/layout.h"
+#include "tensor/pending.h"
 #include "tensor/phantom.h"
 
 namespace pellucid {
@@ -80,6 +80,7 @@ void* Tensor::data_ptr() const {
   const detail::TensorImpl& t = impl();
   if (!t.storage) return nullptr;
   detail::require_values(t, "data_ptr");
+  detail::settle(*t.storage);  // what the program writes there must not reach calls from before
   t.storage->pointer_given_out.store(true, std::memory_order_relaxed);
   return t.data();
 }
@@ -117,26 +118,26 @@ void Tensor::check_type(DType asked) const {
 
 void Tensor::make_exposed() const {
   detail::TensorImpl& t = impl();
-  detail::Ref<detail::Storage> before;  // ends behind the lock
-  const std::lock_guard lock(
-      detail::layout_mutex(t));  // several threads may look for the first time
-  if (!t.hidden_layout) return;
-  const Dims strides = detail::contiguous_strides(t.sizes);
-  if (t.storage && !t.is_contiguous()) {
-    // A saved result may share the storage: its values stay as they were, so gradients stay right.
-    const MemoryCategoryGuard same_category(t.storage->category);
-    auto storage =
-        detail::has_values(t) ? detail::new_storage(nbytes()) : detail::phantom_storage(nbytes());
-    if (detail::has_values(t))
-      kernels::copy_strided(t.sizes, storage->data, t.dtype, strides.data(), t.data(), t.dtype,
-                            t.strides.data());
-    storage->version.store(t.storage->version.load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
-    before = std::exchange(t.storage, std::move(storage));
-    t.offset = 0;
+  for (;;) {  // several threads may look for the first time
+    const auto before = detail::alias_impl(t);
+    if (!before->hidden_layout) return;
+    // Another storage: a saved result may share this one, and its values stay where they are.
+    const Tensor moved =
+        before->storage && !before->is_contiguous() ? detail::row_major(Tensor(before)) : Tensor();
+    detail::Ref<detail::Storage> former;  // ends behind the lock
+    const std::lock_guard lock(detail::layout_mutex(t));
+    if (!t.hidden_layout) return;
+    if (t.storage != before->storage) continue;
+    if (moved.defined()) {
+      moved.impl().storage->version.store(t.storage->version.load(std::memory_order_relaxed),
+                                          std::memory_order_relaxed);
+      former = std::exchange(t.storage, moved.impl().storage);
+      t.offset = 0;
+    }
+    t.strides = detail::contiguous_strides(t.sizes);
+    std::atomic_ref<bool>(t.hidden_layout).store(false, std::memory_order_release);
+    return;
   }
-  t.strides = strides;
-  std::atomic_ref<bool>(t.hidden_layout).store(false, std::memory_order_release);
 }
 
 std::string describe(const Tensor& t) {

@@ -11,10 +11,13 @@
 #include "pellucid/tensor.h"
 #include "tensor/history.h"
 #include "tensor/layout.h"
+#include "tensor/mode.h"
 
 namespace pellucid {
 
 namespace detail {
+
+constinit thread_local uint8_t modes = kUnknown;
 
 namespace {
 

@@ -10,6 +10,8 @@
 #include "pellucid/torch.h"
 #endif
 
+bool lines_are_of_the_program();  // lines.cpp
+
 namespace {
 
 int failures = 0;
@@ -46,5 +48,6 @@ int main() {
   } catch (const pellucid::TypeError&) { caught = true; }
   expect(caught, "dtype_from_name throws TypeError");
   libtorch_program();
+  expect(lines_are_of_the_program(), "every op of a profile has a line of the program");
   return failures == 0 ? 0 : 1;
 }

@@ -23,10 +23,8 @@ DIFFERENT = {
     r"(argmax|argmin|median|nanmedian|trace)\(bool\)": "defined here; PyTorch has no kernel",
     r"(clamp_max|clamp_min)\(bool, True\)": "defined here; PyTorch has no kernel",
     r"special.round\(u?int\d+\)": "round's own meaning; PyTorch has it as torch.round, and not under this name",
-    r"special.multigammaln\(.*, (1.5|True)\)": "not refused yet: p should be an int",
     r"pow\(bool, True\)": "not taken yet",
     r"(cross|inner)\(.*, .*\)": "two dtypes are promoted, and bool is taken; PyTorch has no kernel",
-    r"kl_div\(.*, .*\)": "not refused yet: integers; the result is floating",
     r"hinge_embedding_loss\(.*, .*\)": "the loss of integers is floating; PyTorch's is an integer",
     r"searchsorted\(.*, .*\)": "the rows here are not sorted, so no place is right",
 }

@@ -21,6 +21,7 @@ namespace detail {
 
 struct TensorImpl;
 struct AutogradMeta;
+class Capture;
 
 /// The bytes that one or several tensors look at, and the version that counts in-place changes of
 /// them.
@@ -35,9 +36,17 @@ struct PELLUCID_API Storage : RefCounted {
   /// Set for memory that is not the allocator's (from_blob).
   std::unique_ptr<std::function<void(void*)>> deleter;
   bool borrowed = false;
+  /// How many references captured calls hold: they read the bytes, or write them, when they run.
+  std::atomic<uint32_t> captured{0};
+  /// Which capture has calls that write the bytes and did not run yet; null for none.
+  std::atomic<Capture*> writer{nullptr};
 
   static void destroy(Storage* s) noexcept;
 };
+
+/// Runs the captured calls that write a storage, and what they need, unless this thread is running
+/// them.
+PELLUCID_API void run_writers(const Storage& s);
 
 PELLUCID_API Ref<Storage> new_storage(size_t bytes);
 PELLUCID_API Ref<Storage> borrow_storage(void* data, size_t bytes,
@@ -54,11 +63,16 @@ struct PELLUCID_API TensorImpl : RefCounted {
   Dims strides;
   int64_t numel = 0;
   int64_t offset = 0;            ///< in elements
-  Ref<Storage> storage;          ///< null: no values (a meta or pending tensor)
+  Ref<Storage> storage;          ///< null: no values (a meta tensor)
   Ref<TensorImpl> base;          ///< for a differentiable view: the tensor that owns the storage
   AutogradMeta* meta = nullptr;  ///< owned; null while no gradient is involved
 
-  void* data() const { return static_cast<char*>(storage->data) + offset * element_size(dtype); }
+  /// The first element. Captured calls that write the storage run first, so nobody reads too early.
+  void* data() const {
+    if (storage->writer.load(std::memory_order_acquire)) [[unlikely]]
+      run_writers(*storage);
+    return static_cast<char*>(storage->data) + offset * element_size(dtype);
+  }
   bool is_contiguous() const {
     return sizes.size() == 1 ? strides[0] == 1 || sizes[0] <= 1 : is_contiguous_nd();
   }

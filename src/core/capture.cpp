@@ -1,0 +1,274 @@
+#include "core/capture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/allocator.h"
+#include "base/env.h"
+#include "pellucid/lazy.h"
+#include "tensor/phantom.h"
+
+namespace pellucid {
+namespace detail {
+
+namespace {
+
+constexpr size_t kMostCalls = 65'536;
+constexpr size_t kMostHeld = size_t{256} << 20;  // bytes that only the capture keeps alive
+
+// The capture whose calls this thread runs.
+constinit thread_local Capture* executing = nullptr;
+
+struct Executing {
+  explicit Executing(Capture* c) : outer(std::exchange(executing, c)) {}
+  ~Executing() { executing = outer; }
+  Executing(const Executing&) = delete;
+  Capture* const outer;
+};
+
+/// All captures of the process. One outlives its thread, for the sake of its pending tensors, and
+/// serves another thread later.
+struct Captures {
+  std::mutex mutex;
+  std::vector<Capture*> all, idle;
+  static Captures& get() {
+    static auto* const captures = new Captures;  // tensors may outlive static objects
+    return *captures;
+  }
+  Capture* take() {
+    const std::lock_guard lock(mutex);
+    if (!idle.empty()) {
+      Capture* c = idle.back();
+      idle.pop_back();
+      return c;
+    }
+    return all.emplace_back(new Capture);
+  }
+  void put_back(Capture* c) {
+    const std::lock_guard lock(mutex);
+    idle.push_back(c);
+  }
+  std::vector<Capture*> list() {
+    const std::lock_guard lock(mutex);
+    return all;
+  }
+};
+
+struct OwnCapture {
+  Capture* capture = Captures::get().take();
+  ~OwnCapture() { Captures::get().put_back(capture); }
+};
+
+// Whether the program has a handle of the storage, or something that it may read it through.
+bool seen(const Storage& s) {
+  return s.refs.load(std::memory_order_acquire) > s.captured.load(std::memory_order_acquire);
+}
+
+template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
+  for (const Tensor& t : call.inputs)
+    if (t.defined()) f(*t.impl().storage);
+  for (size_t k = 0; k < call.output_count; ++k)
+    if (call.outputs[k].defined()) f(*call.outputs[k].impl().storage);
+}
+
+}  // namespace
+
+Capture& Capture::own() {
+  thread_local const OwnCapture own;
+  return *own.capture;
+}
+
+void Capture::add(std::unique_ptr<CapturedCall> call) {
+  bool full = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for_each_storage(*call, [&](Storage& s) {
+      if (s.captured.fetch_add(1, std::memory_order_relaxed) == 0 && s.data) held_bytes_ += s.bytes;
+    });
+    for (Storage* s : call->writes) {
+      ++writers_[s];
+      s->writer.store(this, std::memory_order_release);
+    }
+    calls_.push_back(std::move(call));
+    full = calls_.size() >= kMostCalls ||
+           (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much());
+  }
+  if (full) flush();
+}
+
+// Memory that the program let go is kept by calls that read it.
+bool Capture::holds_too_much() {
+  size_t bytes = 0;
+  std::unordered_map<const Storage*, bool> counted;
+  for (const auto& call : calls_)
+    for_each_storage(*call, [&](const Storage& s) {
+      if (s.data && !seen(s) && counted.emplace(&s, true).second) bytes += s.bytes;
+    });
+  held_limit_ = held_bytes_ * 2;
+  return bytes > kMostHeld;
+}
+
+// Which calls must run is decided from the last to the first. A call must run if it writes what is
+// wanted or what a later one reads, if a later one writes what it reads, or if a later one writes
+// the same storage again. They run in program order.
+template <class Wanted> void Capture::run(const Wanted& wanted, bool forget_others) {
+  enum : uint8_t { kRead = 1, kWritten = 2 };
+  std::unordered_map<const Storage*, uint8_t> later;
+  std::vector<bool> chosen(calls_.size());
+  const auto mark_of = [&](const Storage* s) {
+    const auto found = later.find(s);
+    return found == later.end() ? uint8_t{0} : found->second;
+  };
+  for (size_t i = calls_.size(); i-- > 0;) {
+    const CapturedCall& call = *calls_[i];
+    bool run = wanted(call);
+    for (const Storage* s : call.writes) run = run || mark_of(s) != 0;
+    for (const Tensor& t : call.inputs)
+      run = run || (t.defined() && (mark_of(t.impl().storage.get()) & kWritten));
+    if (!run) continue;
+    chosen[i] = true;
+    for (const Tensor& t : call.inputs)
+      if (t.defined()) later[t.impl().storage.get()] |= kRead;
+    for (const Storage* s : call.writes) later[s] |= kWritten;
+  }
+
+  // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
+  struct Rest {
+    std::vector<std::unique_ptr<CapturedCall>>& calls;
+    size_t kept = 0, next = 0;
+    ~Rest() {
+      std::move(calls.begin() + static_cast<std::ptrdiff_t>(next), calls.end(),
+                calls.begin() + static_cast<std::ptrdiff_t>(kept));
+      calls.resize(kept + calls.size() - next);
+    }
+  } rest{calls_};
+  const Executing scope(this);
+  const ModeScope no_capture(kCapture, false);
+  for (; rest.next < calls_.size(); ++rest.next) {
+    std::unique_ptr<CapturedCall>& call = calls_[rest.next];
+    if (chosen[rest.next]) {
+      execute(*call);
+    } else if (!forget_others) {
+      calls_[rest.kept++] = std::move(call);
+      continue;
+    }
+    release(*call);
+    call.reset();
+  }
+  if (calls_.empty() || forget_others) held_bytes_ = held_limit_ = 0;
+}
+
+void Capture::execute(CapturedCall& call) {
+  {
+    const MemoryCategoryGuard category(call.category);
+    for (Storage* s : call.writes)
+      if (!s->data) s->data = allocate(s->bytes, s->category);
+  }
+  run_captured(call);
+}
+
+// The call ran, or nobody can see that it did not.
+void Capture::release(CapturedCall& call) noexcept {
+  for (Storage* s : call.writes) {
+    const auto found = writers_.find(s);
+    if (--found->second > 0) continue;
+    writers_.erase(found);
+    s->writer.store(nullptr, std::memory_order_release);
+  }
+  for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
+}
+
+void Capture::run_writers(const Storage& s) {
+  const std::lock_guard lock(mutex_);
+  if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
+  run(
+      [&](const CapturedCall& call) {
+        return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
+      },
+      false);
+}
+
+void Capture::run_users(const Storage& s) {
+  const std::lock_guard lock(mutex_);
+  run(
+      [&](const CapturedCall& call) {
+        bool uses = false;
+        for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
+        return uses;
+      },
+      false);
+}
+
+void Capture::flush() {
+  const std::lock_guard lock(mutex_);
+  run(
+      [](const CapturedCall& call) {
+        return std::any_of(call.writes.begin(), call.writes.end(),
+                           [](const Storage* s) { return seen(*s); });
+      },
+      true);
+}
+
+size_t Capture::size() {
+  const std::lock_guard lock(mutex_);
+  return calls_.size();
+}
+
+Ref<Storage> pending_storage(size_t bytes) {
+  Ref<Storage> s = borrow_storage(nullptr, bytes, {});
+  s->borrowed = false;
+  s->pointer_given_out = false;
+  s->category = current_memory_category();
+  return s;
+}
+
+void run_writers(const Storage& s) {
+  Capture* const capture = s.writer.load(std::memory_order_acquire);
+  if (capture && capture != executing) capture->run_writers(s);
+}
+
+void run_users(const Storage& s) {
+  for (Capture* c : Captures::get().list())
+    if (c != executing) c->run_users(s);
+}
+
+void choose_modes() {
+  static const bool lazy = env_bool("PELLUCID_LAZY", false);
+  set_mode(kUnknown, false);
+  if (lazy) set_mode(kCapture, true);
+}
+
+}  // namespace detail
+
+LazyGuard::LazyGuard(bool enabled) {
+  if (detail::modes & detail::kUnknown) detail::choose_modes();
+  before_ = is_enabled();
+  if (before_ && !enabled) eval();
+  detail::set_mode(detail::kCapture, enabled);
+}
+
+LazyGuard::~LazyGuard() {
+  const bool on = is_enabled();
+  detail::set_mode(detail::kCapture, before_);
+  if (!on || before_) return;
+  try {
+    eval();
+  } catch (const std::exception&) {
+    // The calls that failed are kept: whoever reads their results gets the error.
+  }
+}
+
+bool LazyGuard::is_enabled() { return (detail::modes & detail::kCapture) != 0; }
+
+void eval(TensorList tensors) {
+  for (const Tensor& t : tensors)
+    if (t.defined() && t.has_storage()) detail::run_writers(*t.impl().storage);
+}
+
+void eval() { detail::Capture::own().flush(); }
+
+bool is_pending(const Tensor& t) {
+  return t.has_storage() && detail::is_pending(*t.impl().storage);
+}
+
+}  // namespace pellucid

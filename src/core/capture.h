@@ -1,0 +1,71 @@
+// Calls that were captured and run later. Each thread has one capture: a list of calls in program
+// order, with their inputs and results as they were when the call was made. Views share storages,
+// so they are no calls; an in-place change is a call that writes a storage it did not make.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "core/tape.h"
+#include "pellucid/op.h"
+#include "tensor/mode.h"
+#include "tensor/pending.h"
+
+namespace pellucid::detail {
+
+/// One call, with all that its kernel will need. The tensors are aliases: what the program does to
+/// its own handles later does not reach them.
+struct CapturedCall {
+  explicit CapturedCall(const OpDef& definition) : op(definition) {}
+  const OpDef& op;
+  bool in_place = false;
+  bool tracked = false;  ///< a gradient may be asked for, so hidden outputs are wanted
+  uint8_t output_count = 0;
+  MemoryCategory category = MemoryCategory::Other;
+  uint64_t seed = 0, random_offset = 0;
+  uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
+  Tensors inputs;
+  std::array<Tensor, Call::kMaxOutputs> outputs;
+  std::vector<Storage*> writes;
+  OwnedAttrs attrs;
+};
+
+/// The calls of one thread that did not run yet. Any thread may make them run.
+class Capture {
+ public:
+  /// That of this thread.
+  static Capture& own();
+
+  void add(std::unique_ptr<CapturedCall> call);
+  /// Runs what writes a storage, and what that needs.
+  void run_writers(const Storage& s);
+  /// Runs what reads or writes a storage: it is about to be changed by somebody else.
+  void run_users(const Storage& s);
+  /// Runs all whose results the program can see, and forgets the rest.
+  void flush();
+  size_t size();
+
+ private:
+  template <class Wanted> void run(const Wanted& wanted, bool forget_others);
+  void execute(CapturedCall& call);
+  void release(CapturedCall& call) noexcept;
+  bool holds_too_much();
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CapturedCall>> calls_;
+  std::unordered_map<const Storage*, uint32_t> writers_;  // how many calls write it
+  size_t held_bytes_ = 0;                                 // of storages that have memory
+  size_t held_limit_ = 0;
+};
+
+/// A storage without memory, for the result of a captured call.
+Ref<Storage> pending_storage(size_t bytes);
+/// Runs the kernel of a captured call (core/call.cpp).
+void run_captured(CapturedCall& call);
+/// Asks the environment for this thread's modes.
+void choose_modes();
+
+}  // namespace pellucid::detail

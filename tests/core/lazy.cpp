@@ -1,0 +1,264 @@
+// Lazy evaluation: what is captured, what makes it run, and that results are those of eager calls.
+#include <doctest/doctest.h>
+
+#include <sstream>
+#include <thread>
+
+#include "core/observe.h"
+#include "pellucid/nn.h"
+#include "pellucid/optim.h"
+#include "pellucid/pellucid.h"
+
+namespace pellucid {
+namespace {
+
+// The names of the ops that ran while a function did, in order.
+template <class F> std::vector<std::string> ops_run(const F& f) {
+  std::vector<std::string> names;
+  const OpObserver observer([&](const Call& c) { names.emplace_back(c.name()); });
+  f();
+  return names;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.equal(b);
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("lazy: nothing runs until a value is needed, and then only what it needs") {
+  const Tensor x = randn({4, 8}), h = randn({4, 8}), wx = randn({8, 8}), wh = randn({8, 8});
+  const Tensor expected = tanh(matmul(x, wx) + matmul(h, wh));
+  Tensor y, other;
+  const LazyGuard lazy;
+  CHECK(ops_run([&] {
+          y = tanh(matmul(x, wx) + matmul(h, wh));
+          other = exp(x);
+        }).empty());
+  CHECK(is_pending(y));
+  CHECK(y.sizes() == IntArrayRef({4, 8}));
+  CHECK(ops_run([&] { eval(y); }) == Names{"mm", "mm", "add", "tanh"});
+  CHECK_FALSE(is_pending(y));
+  CHECK(is_pending(other));
+  CHECK(ops_run([&] { CHECK(same_bits(y, expected)); }).size() < 5);
+  CHECK(is_pending(other));
+}
+
+TEST_CASE("lazy: what each reader forces") {
+  const auto forced_by = [](const auto& read) {
+    const Tensor x = full({3}, 2.0);
+    const LazyGuard lazy;
+    const Tensor y = x * 3;
+    CHECK(is_pending(y));
+    read(y);
+    return !is_pending(y);
+  };
+  CHECK(forced_by([](const Tensor& y) { CHECK(y[1].item<float>() == 6); }));
+  CHECK(forced_by([](const Tensor& y) { CHECK(y.data_ptr<float>()[2] == 6); }));
+  CHECK(forced_by([](const Tensor& y) { CHECK(y.const_data_ptr<float>()[2] == 6); }));
+  CHECK(forced_by([](const Tensor& y) { CHECK(y.toString().find('6') != std::string::npos); }));
+  CHECK(forced_by([](const Tensor& y) { CHECK(y.equal(full({3}, 6.0))); }));
+  CHECK(forced_by([](const Tensor& y) {
+    std::thread([&] { CHECK(y.const_data_ptr<float>()[0] == 6); }).join();
+  }));
+  // Facts are known without values.
+  CHECK_FALSE(forced_by([](const Tensor& y) {
+    CHECK(y.sizes() == IntArrayRef({3}));
+    CHECK(y.strides() == IntArrayRef({1}));
+    CHECK(y.view({3, 1}).t().dim() == 2);
+    CHECK(y._version() == 0);
+    CHECK(y.is_contiguous());
+  }));
+}
+
+TEST_CASE("lazy: results that nobody can see are not computed") {
+  const Tensor x = randn({8});
+  Tensor kept;
+  const Names names = ops_run([&] {
+    const LazyGuard lazy;
+    kept = x + 1;
+    { const Tensor dropped = exp(x) * 2; }
+    CHECK(is_pending(kept));
+  });
+  CHECK(names == Names{"add"});
+}
+
+TEST_CASE("lazy: changes in place keep their order with what reads before and after") {
+  Tensor x = ones({4});
+  const LazyGuard lazy;
+  const Tensor before = x * 2;
+  x.add_(1);
+  const Tensor after = x * 2;
+  x.mul_(10);
+  CHECK(x._version() == 2);
+  CHECK(is_pending(x));
+  CHECK(after.equal(full({4}, 4.0)));
+  CHECK(before.equal(full({4}, 2.0)));
+  CHECK(x.equal(full({4}, 20.0)));
+}
+
+TEST_CASE("lazy: a view of a pending tensor sees its changes") {
+  const Tensor x = zeros({2, 3});
+  const LazyGuard lazy;
+  Tensor y = x + 1;
+  const Tensor row = y[0];
+  row.mul_(5);
+  y.add_(1);
+  CHECK(is_pending(row));
+  CHECK(row.equal(full({3}, 6.0)));
+  CHECK(y[1].equal(full({3}, 2.0)));
+}
+
+TEST_CASE("lazy: what a program writes through a pointer does not reach calls from before") {
+  Tensor x = ones({4});
+  const LazyGuard lazy;
+  const Tensor y = x * 2;
+  x.data_ptr<float>()[0] = 100;
+  CHECK(y.equal(full({4}, 2.0)));
+  const Tensor z = x * 2;  // the pointer is out: it runs at once
+  CHECK_FALSE(is_pending(z));
+  x.data_ptr<float>()[0] = 7;
+  CHECK(z[0].item<float>() == 200);
+}
+
+TEST_CASE("lazy: a tensor changed outside of the guard is read as it was") {
+  Tensor x = ones({4}), y;
+  std::thread other;
+  {
+    const LazyGuard lazy;
+    y = x * 2;
+    other = std::thread([&] { x.add_(1); });  // this thread is not lazy
+    other.join();
+    CHECK_FALSE(is_pending(y));
+  }
+  CHECK(y.equal(full({4}, 2.0)));
+}
+
+TEST_CASE("lazy: random numbers are those of eager calls, whenever they are drawn") {
+  manual_seed(7);
+  const Tensor a = randn({5}), b = rand({5}), c = dropout(ones({20}), 0.5, true);
+  manual_seed(7);
+  const LazyGuard lazy;
+  const Tensor p = randn({5}), q = rand({5}), r = dropout(ones({20}), 0.5, true);
+  CHECK(is_pending(q));
+  CHECK(same_bits(r, c));
+  CHECK(same_bits(q, b));
+  CHECK(same_bits(p, a));
+}
+
+struct Net : nn::Module {
+  Net() {
+    conv = register_module("conv", nn::Conv2d(nn::Conv2dOptions(1, 4, 3)));
+    norm = register_module("norm", nn::BatchNorm2d(4));
+    head = register_module("head", nn::Linear(4 * 3 * 3, 5));
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor y = max_pool2d(relu(norm->forward(conv->forward(x))), 2);
+    return head->forward(dropout(y.flatten(1), 0.25, is_training()));
+  }
+  nn::Conv2d conv{nullptr};
+  nn::BatchNorm2d norm{nullptr};
+  nn::Linear head{nullptr};
+};
+
+// Losses and parameters after a few steps of training.
+Tensors trained(bool lazily) {
+  manual_seed(3);
+  Net net;
+  optim::AdamW optimizer(net.parameters(), optim::AdamWOptions(1e-2));
+  Tensors out;
+  for (int step = 0; step < 4; ++step) {
+    const LazyGuard lazy(lazily);
+    const Tensor x = randn({6, 1, 8, 8}), y = randint(5, {6});
+    optimizer.zero_grad();
+    const Tensor loss = nn::functional::cross_entropy(net.forward(x), y);
+    loss.backward();
+    optimizer.step();
+    out.push_back(loss.detach());
+  }
+  for (const Tensor& p : net.parameters()) out.push_back(p.detach().clone());
+  for (const Tensor& b : net.buffers()) out.push_back(b.clone());
+  return out;
+}
+
+TEST_CASE("lazy: a training step has the bits of an eager one") {
+  const Tensors eager = trained(false), lazy = trained(true);
+  REQUIRE(eager.size() == lazy.size());
+  for (size_t i = 0; i < eager.size(); ++i) CHECK_MESSAGE(same_bits(eager[i], lazy[i]), i);
+}
+
+TEST_CASE("lazy: higher derivatives, retained graphs and checkpoints") {
+  const auto third = [] {
+    const Tensor x = full({}, 2.0, kFloat64).requires_grad_();
+    Tensor y = x * x * x;
+    std::vector<double> out;
+    for (int i = 0; i < 3; ++i) {
+      y = autograd::grad({y}, {x}, {}, true, true)[0];
+      out.push_back(y.item<double>());
+    }
+    return out;
+  };
+  const auto checkpointed = [] {
+    manual_seed(1);
+    const Tensor w = randn({4, 4}).requires_grad_(), x = randn({2, 4});
+    const Tensor y =
+        autograd::checkpoint([&](const Tensor& in) { return tanh(matmul(in, w)); }, x).sum();
+    y.backward({}, true);
+    y.backward();
+    return w.grad();
+  };
+  const std::vector<double> eager = third();
+  const Tensor expected = checkpointed();
+  const LazyGuard lazy;
+  CHECK(third() == eager);
+  CHECK(eager == std::vector<double>{12, 12, 6});
+  CHECK(same_bits(checkpointed(), expected));
+}
+
+TEST_CASE("lazy: values that a kernel refuses are refused by the call") {
+  const Tensor x = randn({3}), bad = tensor({0, 7});
+  const LazyGuard lazy;
+  CHECK_THROWS_AS(index_select(x, 0, bad), IndexError);
+  CHECK_THROWS_AS(tensor({1, 2}).floor_divide(tensor({0, 1})), Error);
+}
+
+TEST_CASE("lazy: guards nest and end in order") {
+  const Tensor x = ones({2});
+  CHECK_FALSE(LazyGuard::is_enabled());
+  {
+    const LazyGuard lazy;
+    const Tensor y = x + 1;
+    {
+      const LazyGuard eager(false);
+      CHECK_FALSE(LazyGuard::is_enabled());
+      CHECK_FALSE(is_pending(y));
+      CHECK_FALSE(is_pending(x + 1));
+    }
+    CHECK(is_pending(x + 1));
+  }
+  CHECK_FALSE(LazyGuard::is_enabled());
+}
+
+TEST_CASE("lazy: memory is taken when calls run, and results of a thread that ended are not lost") {
+  const Tensor x = ones({1000});
+  Tensor y;
+  const int64_t before = memory_stats().allocated;
+  std::thread([&] {
+    const LazyGuard lazy;
+    const Tensor wide = x.expand({1000, 1000}) * 2;
+    CHECK(memory_stats().allocated - before < 1'000'000);
+    y = wide.sum(0);
+    CHECK(is_pending(y));
+  }).join();
+  CHECK(y.equal(full({1000}, 2000.0)));
+}
+
+TEST_CASE("lazy: many calls run by themselves") {
+  const LazyGuard lazy;
+  Tensor x = zeros({});
+  for (int i = 0; i < 70'000; ++i) x = x + 1;
+  CHECK(x.item<float>() == 70'000);
+}
+
+}  // namespace
+}  // namespace pellucid

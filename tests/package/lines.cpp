@@ -1,0 +1,69 @@
+// A program compiled without optimisation, so that functions of our headers are functions of their
+// own in it: a profile charges their ops to the lines of the program all the same.
+#include <cstdio>
+
+#include "pellucid/nn.h"
+#include "pellucid/optim.h"
+#include "pellucid/pellucid.h"
+#include "pellucid/profile.h"
+#include "pellucid/profiler.h"
+
+bool lines_are_of_the_program();
+
+namespace {
+
+using namespace pellucid;
+
+struct Net : nn::Module {
+  Net() {
+    layers =
+        register_module("layers", nn::Sequential(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2)));
+    list = register_module("list", nn::ModuleList(nn::Linear(2, 2)));
+  }
+  Tensor forward(const Tensor& x) { return list[0]->as<nn::Linear>()->forward(layers->forward(x)); }
+  nn::Sequential layers{nullptr};
+  nn::ModuleList list{nullptr};
+};
+
+struct Square : autograd::Function<Square> {
+  static Tensor forward(autograd::AutogradContext* ctx, const Tensor& x) {
+    ctx->save_for_backward({x});
+    return x * x;
+  }
+  static autograd::variable_list backward(autograd::AutogradContext* ctx,
+                                          const autograd::variable_list& grads) {
+    return {grads[0] * ctx->get_saved_variables()[0] * 2};
+  }
+};
+
+void program() {
+  Net net;
+  optim::SGD optimizer(net.parameters(), optim::SGDOptions(0.1));
+  Tensor x = rand({3, 4});
+  x[0] = 2.0;
+  x.index({1}) = x.index({0}) + 1;
+  const Tensor y = Square::apply(net.forward(x));
+  nn::functional::mse_loss(y, zeros_like(y)).backward();
+  optimizer.step();
+  x += 1;
+}
+
+}  // namespace
+
+bool lines_are_of_the_program() {
+  ProfilerSession session;
+  program();
+  const profile::Profile p = session.stop();
+  int outside = 0, seen = 0;
+  for (const profile::Event& e : p.events) {
+    const profile::Signature& signature = p.signatures[static_cast<size_t>(e.signature)];
+    if (signature.kind != profile::EventKind::Op) continue;
+    const profile::Site site = e.site < 0 ? profile::Site() : p.sites[static_cast<size_t>(e.site)];
+    ++seen;
+    if (site.file.ends_with("lines.cpp")) continue;
+    ++outside;
+    std::printf("package: %s is charged to '%s:%d'\n", signature.name.c_str(), site.file.c_str(),
+                site.line);
+  }
+  return seen > 20 && outside == 0;
+}
