@@ -60,8 +60,10 @@ struct OwnCapture {
 };
 
 // Whether the program has a handle of the storage, or something that it may read it through.
-bool seen(const Storage& s) {
-  return s.refs.load(std::memory_order_acquire) > s.captured.load(std::memory_order_acquire);
+bool seen(const Storage& s) { return holders(s) > 0; }
+
+bool any_seen(const std::vector<Storage*>& storages) {
+  return std::any_of(storages.begin(), storages.end(), [](const Storage* s) { return seen(*s); });
 }
 
 template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
@@ -110,26 +112,36 @@ bool Capture::holds_too_much() {
 
 // Which calls must run is decided from the last to the first. A call must run if it writes what is
 // wanted or what a later one reads, if a later one writes what it reads, or if a later one writes
-// the same storage again. They run in program order.
-template <class Wanted> void Capture::run(const Wanted& wanted, bool forget_others) {
-  enum : uint8_t { kRead = 1, kWritten = 2 };
+// the same storage again. They run in program order. Of the others, those whose results neither the
+// program nor a later call can see are forgotten.
+template <class Wanted> void Capture::run(const Wanted& wanted) {
+  enum : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4 };
+  enum class Fate : uint8_t { Kept, Runs, Forgotten };
   std::unordered_map<const Storage*, uint8_t> later;
-  std::vector<bool> chosen(calls_.size());
+  std::vector<Fate> fates(calls_.size(), Fate::Kept);
   const auto mark_of = [&](const Storage* s) {
     const auto found = later.find(s);
     return found == later.end() ? uint8_t{0} : found->second;
   };
   for (size_t i = calls_.size(); i-- > 0;) {
     const CapturedCall& call = *calls_[i];
-    bool run = wanted(call);
-    for (const Storage* s : call.writes) run = run || mark_of(s) != 0;
+    bool run = wanted(call), kept = any_seen(call.writes);
+    for (const Storage* s : call.writes) {
+      const uint8_t mark = mark_of(s);
+      run = run || (mark & (kRead | kWritten));
+      kept = kept || mark != 0;
+    }
     for (const Tensor& t : call.inputs)
-      run = run || (t.defined() && (mark_of(t.impl().storage.get()) & kWritten));
-    if (!run) continue;
-    chosen[i] = true;
+      run = run || (kept && t.defined() && (mark_of(t.impl().storage.get()) & kWritten));
+    if (!run && !kept) {
+      fates[i] = Fate::Forgotten;
+      continue;
+    }
+    if (run) fates[i] = Fate::Runs;
     for (const Tensor& t : call.inputs)
-      if (t.defined()) later[t.impl().storage.get()] |= kRead;
-    for (const Storage* s : call.writes) later[s] |= kWritten;
+      if (t.defined()) later[t.impl().storage.get()] |= run ? kRead : kReadByKept;
+    if (run)
+      for (const Storage* s : call.writes) later[s] |= kWritten;
   }
 
   // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
@@ -144,18 +156,19 @@ template <class Wanted> void Capture::run(const Wanted& wanted, bool forget_othe
   } rest{calls_};
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
+  const ModeScope no_estimate(kEstimate, false);
   for (; rest.next < calls_.size(); ++rest.next) {
     std::unique_ptr<CapturedCall>& call = calls_[rest.next];
-    if (chosen[rest.next]) {
-      execute(*call);
-    } else if (!forget_others) {
-      calls_[rest.kept++] = std::move(call);
+    if (fates[rest.next] == Fate::Kept) {
+      if (rest.kept != rest.next) calls_[rest.kept] = std::move(call);
+      ++rest.kept;
       continue;
     }
+    if (fates[rest.next] == Fate::Runs) execute(*call);
     release(*call);
     call.reset();
   }
-  if (calls_.empty() || forget_others) held_bytes_ = held_limit_ = 0;
+  if (rest.kept == 0) held_bytes_ = held_limit_ = 0;
 }
 
 void Capture::execute(CapturedCall& call) {
@@ -181,32 +194,23 @@ void Capture::release(CapturedCall& call) noexcept {
 void Capture::run_writers(const Storage& s) {
   const std::lock_guard lock(mutex_);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
-  run(
-      [&](const CapturedCall& call) {
-        return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
-      },
-      false);
+  run([&](const CapturedCall& call) {
+    return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
+  });
 }
 
 void Capture::run_users(const Storage& s) {
   const std::lock_guard lock(mutex_);
-  run(
-      [&](const CapturedCall& call) {
-        bool uses = false;
-        for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
-        return uses;
-      },
-      false);
+  run([&](const CapturedCall& call) {
+    bool uses = false;
+    for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
+    return uses;
+  });
 }
 
 void Capture::flush() {
   const std::lock_guard lock(mutex_);
-  run(
-      [](const CapturedCall& call) {
-        return std::any_of(call.writes.begin(), call.writes.end(),
-                           [](const Storage* s) { return seen(*s); });
-      },
-      true);
+  run([](const CapturedCall& call) { return any_seen(call.writes); });
 }
 
 size_t Capture::size() {

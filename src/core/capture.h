@@ -49,7 +49,7 @@ class Capture {
   size_t size();
 
  private:
-  template <class Wanted> void run(const Wanted& wanted, bool forget_others);
+  template <class Wanted> void run(const Wanted& wanted);
   void execute(CapturedCall& call);
   void release(CapturedCall& call) noexcept;
   bool holds_too_much();

@@ -13,6 +13,7 @@
 #include "core/vjp_tools.h"
 #include "pellucid/ops.h"
 #include "tensor/layout.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 
@@ -136,9 +137,7 @@ uint32_t owners(const detail::RefCounted& counted) {
 
 bool exclusively_owned(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
-  // What captured calls hold does not count: they take eager's decisions.
-  const uint32_t captured = impl.storage->captured.load(std::memory_order_acquire);
-  return owners(impl) == 1 && owners(*impl.storage) == 1 + captured && !impl.storage->borrowed &&
+  return owners(impl) == 1 && detail::holders(*impl.storage) == 1 && !impl.storage->borrowed &&
          !impl.base && (impl.is_contiguous() || impl.is_channels_last()) &&
          !(impl.meta && impl.meta->grad_fn);
 }

@@ -1,9 +1,12 @@
 // Copies of a tensor with other values at some place: one position of a dim, a slice, a diagonal.
 // And what comes of positions: choices of elements, their coordinates.
+#include <algorithm>
+
 #include "ops/common.h"
 #include "pellucid/creation.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 namespace {
@@ -24,21 +27,35 @@ std::optional<int64_t> int_if(const Call& c, size_t i) {
   return c.has_attr(i) ? std::optional(c.integer(i)) : std::nullopt;
 }
 
+// How many ways there are to choose r of n; -1 beyond 2^62.
+int64_t ways(int64_t n, int64_t r) {
+  __int128 count = 1;
+  for (int64_t i = 1; i <= std::min(r, n - r); ++i) {
+    count = count * (n - i + 1) / i;
+    if (count > (int64_t{1} << 62)) return -1;
+  }
+  return static_cast<int64_t>(count);
+}
+
 // The rows of `r` numbers below `n`, rising, or not falling where one may be chosen again.
 Tensor choices(int64_t n, int64_t r, bool again) {
-  std::vector<int64_t> row(static_cast<size_t>(r)), all;
-  for (int64_t i = 0; i < r; ++i) row[static_cast<size_t>(i)] = again ? 0 : i;
-  const auto most = [&](int64_t i) { return again ? n - 1 : n - r + i; };
   if (n == 0 || (!again && r > n)) return empty({0, r}, kInt64);
-  for (;;) {
-    all.insert(all.end(), row.begin(), row.end());
+  int64_t of = n, count = -1;
+  if (!again || !__builtin_add_overflow(n - 1, r, &of)) count = ways(of, r);
+  PELLUCID_CHECK(count >= 0, ValueError,
+                 "combinations: {} of {} elements can be chosen in more than 2^62 ways.", r, n);
+  const Tensor rows = empty({count, r}, kInt64);
+  if (!detail::has_values(rows.impl())) return rows;  // an estimate
+  int64_t* row = rows.raw<int64_t>();
+  for (int64_t i = 0; i < r; ++i) row[i] = again ? 0 : i;
+  const auto most = [&](int64_t i) { return again ? n - 1 : n - r + i; };
+  for (int64_t k = 1; k < count; ++k, row += r) {
     int64_t i = r - 1;
-    while (i >= 0 && row[static_cast<size_t>(i)] == most(i)) --i;
-    if (i < 0) break;
-    const int64_t next = ++row[static_cast<size_t>(i)];
-    for (int64_t k = i + 1; k < r; ++k) row[static_cast<size_t>(k)] = again ? next : next + k - i;
+    while (row[i] == most(i)) --i;
+    std::copy(row, row + i, row + r);
+    for (int64_t j = i; j < r; ++j) row[r + j] = row[i] + 1 + (again ? 0 : j - i);
   }
-  return tensor(all, kInt64).reshape({-1, r});
+  return rows;
 }
 
 Tensor compose_combinations(const Call& c) {
@@ -165,6 +182,7 @@ extern constinit const OpDef combinations_op = {
           s.add_no_grad({sample_randn({3}), 0});
           s.error({sample_randn({2, 2})}, "must have 1 dimension");
           s.error({sample_randn({3}), -1}, "r must not be negative");
+          s.error({sample_randn({9}), int64_t{1} << 40, true}, "in more than 2^62 ways");
         },
 };
 

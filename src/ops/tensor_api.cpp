@@ -2,6 +2,7 @@
 #include "core/generated_support.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 
@@ -51,7 +52,7 @@ void check_seen(const Tensor& t) {
   const detail::Storage& storage = *impl.storage;
   if (storage.borrowed || storage.deleter || storage.pointer_given_out.load()) return;
   if (impl.base && impl.base.use_count() > 1) return;
-  PELLUCID_CHECK(impl.storage.use_count() > (impl.base ? 2u : 1u), ValueError,
+  PELLUCID_CHECK(detail::holders(*impl.storage) > (impl.base ? 2u : 1u), ValueError,
                  "operator=: the tensor on the left ({}) is a temporary that nothing else sees, so "
                  "the write would be lost. An index with tensors gives a copy: use "
                  "x.index_put_({{indices}}, values) to write into x.",

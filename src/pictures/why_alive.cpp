@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "pellucid/autograd.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 namespace {
@@ -53,7 +54,7 @@ WhyAlive why_alive(const Tensor& tensor,
   WhyAlive found;
   if (!tensor.impl().storage) return found;
   found.bytes = static_cast<int64_t>(tensor.impl().storage->bytes);
-  found.owners = tensor.impl().storage.use_count();
+  found.owners = detail::holders(*tensor.impl().storage);
   std::unordered_map<const autograd::Node*, autograd::NodeRef> seen;
   for (const auto& [name, variable] : variables) {
     if (!variable.defined()) continue;

@@ -9,6 +9,10 @@ namespace pellucid::detail {
 inline bool is_pending(const Storage& s) {
   return s.writer.load(std::memory_order_acquire) != nullptr;
 }
+/// How many references to the storage there are beside those of captured calls.
+inline uint32_t holders(const Storage& s) {
+  return s.refs.load(std::memory_order_acquire) - s.captured.load(std::memory_order_acquire);
+}
 /// Runs the captured calls that read or write a storage, on whatever thread they were made.
 void run_users(const Storage& s);
 /// To be called before a storage is changed other than by a captured call, before its bytes move,

@@ -387,6 +387,7 @@ OWN = {
     "_channels_last": lambda self: self.clone(),
     "_pad_map": pad_by_map,
     "_pad_map_backward": lambda g, sizes, pad, mode: of_linear(lambda x: pad_by_map(x, pad, mode), g, sizes),
+    "_relayout": lambda self: self.clone(memory_format=torch.contiguous_format),
     "_roll": torch.roll,
     "_transformer_decode_layer": transformer_decode_layer,
     "adadelta_step": adadelta_step,
