@@ -1,6 +1,7 @@
 // The dispatcher. Every op, forward or backward, eager or by name, passes through here.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -80,8 +81,10 @@ struct Dispatcher {
 
   // Whether the call is kept for later, in a thread that captures. What a program can change
   // without a word, or what only the kernel can refuse, is not.
-  static bool captures(const Call& c) {
-    if (estimating() || !c.op_.kernel || c.unknown_mask_ || autograd::AnomalyMode::is_enabled() ||
+  [[gnu::noinline]] static bool captures(const Call& c) {
+    if (detail::modes & detail::kUnknown) detail::choose_modes();
+    if ((detail::modes & detail::kCapture) == 0 || estimating() || !c.op_.kernel ||
+        c.unknown_mask_ || autograd::AnomalyMode::is_enabled() ||
         (c.op_.refuses_values && c.op_.refuses_values(c)))
       return false;
     for (const Tensor* t : c.inputs_) {
@@ -102,7 +105,7 @@ struct Dispatcher {
   }
 
   // Keeps the call, whose results have storages without memory.
-  static void capture(const Call& c, uint64_t node) {
+  [[gnu::noinline]] static void capture(const Call& c, uint64_t node) {
     auto call = std::make_unique<detail::CapturedCall>(c.op_);
     detail::Capture& own = detail::Capture::own();
     call->in_place = c.in_place_;
@@ -152,8 +155,6 @@ struct Dispatcher {
 
   static void begin(Call& c) {
     info_of(c.op_);
-    if (detail::modes & detail::kUnknown) [[unlikely]]
-      detail::choose_modes();
     c.tracked_ = c.op_.vjp != no_gradient && autograd::tracks() && any_requires_grad(c);
     if (!c.op_.any_layout)
       for (const Tensor* t : c.inputs_)
@@ -202,6 +203,13 @@ struct Dispatcher {
     }
   }
 
+  [[gnu::noinline]] static detail::Ref<detail::Storage> storage_in_mode(const Call& c, size_t bytes,
+                                                                        bool later) {
+    return later          ? detail::pending_storage(bytes)
+           : estimating() ? estimate::new_storage(c, bytes)
+                          : detail::new_storage(bytes);
+  }
+
   static void make_storages(Call& c, bool later) {
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!c.outputs_[k].defined() || (c.unknown_mask_ >> k & 1)) continue;
@@ -216,10 +224,8 @@ struct Dispatcher {
                        OutOfMemoryError,
                        "{}: a result of sizes {} and dtype {} would pass 2^63 bytes.", c.name(),
                        impl.sizes, impl.dtype);
-        const auto size = static_cast<size_t>(bytes);
-        impl.storage = later          ? detail::pending_storage(size)
-                       : estimating() ? estimate::new_storage(c, size)
-                                      : detail::new_storage(size);
+        impl.storage = detail::modes == 0 ? detail::new_storage(static_cast<size_t>(bytes))
+                                          : storage_in_mode(c, static_cast<size_t>(bytes), later);
       }
     }
   }
@@ -231,19 +237,24 @@ struct Dispatcher {
   // Runs the kernel, or keeps the call, or only counts it; returns whether the outputs have values.
   // `node` is the number of the node that the call leaves, 0 for none.
   static bool compute(Call& c, bool later, uint64_t node) {
-    if (detail::modes == 0) [[likely]] {
-      if (c.op_.kernel) c.op_.kernel(c);
-      return true;
-    }
+    if (detail::modes != 0) [[unlikely]]
+      return compute_in_mode(c, later, node);
+    if (c.op_.kernel) c.op_.kernel(c);
+    return true;
+  }
+
+  [[gnu::noinline]] static bool compute_in_mode(Call& c, bool later, uint64_t node) {
     if (later) {
       capture(c, node);
       return false;
     }
     if (estimating() && !estimate::count(c)) return false;
-    Watch watch(c, (detail::modes & detail::kCapture) != 0);
+    const bool captures_others = (detail::modes & detail::kCapture) != 0;
     const detail::ModeScope no_capture(detail::kCapture, false);
+    std::optional<Watch> watch;
+    if (captures_others) watch.emplace(c);
     run_kernel(c);
-    watch.done(c, node);
+    if (watch) watch->done(c, node);
     return true;
   }
 
@@ -418,7 +429,7 @@ struct Dispatcher {
     detail::Ref<tape::OpNode> node;
     if (c.tracked_) node = layouts.prepare(false);
     const uint64_t number = number_of(node);
-    const bool later = (detail::modes & detail::kCapture) != 0 && captures(c);
+    const bool later = detail::modes != 0 && captures(c);
     if (mutates) {
       Copies copies;
       const Inputs given = c.inputs_;
@@ -483,7 +494,7 @@ struct Dispatcher {
     if (c.tracked_) node = layouts.prepare(true);
     const bool direct =
         c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && result.dtype() == self.dtype());
-    const bool later = direct && (detail::modes & detail::kCapture) != 0 && captures(c);
+    const bool later = direct && detail::modes != 0 && captures(c);
     if (!later && self.has_storage()) detail::settle(*self.impl().storage);
     Copies copies;
     const Inputs given = c.inputs_;
@@ -521,25 +532,25 @@ static void spend_last_use(Inputs inputs) {
 
 namespace {
 
-// The one entry: what every form of a call passes. `composed` gets the results of an op that is
-// written with others; those of the others are in the call.
-void enter(Call& c, bool in_place, Tensors& composed) {
-  // A call that is kept is recorded when it runs.
-  Watch watch(c, (detail::modes & detail::kCapture) == 0 || c.op().compose != nullptr);
-  if (c.op().compose) {
-    const OpInfo& info = info_of(c.op());
-    spend_last_use(c.inputs());
-    if (in_place) tape::check_in_place(c.in(0), info.name, false);
-    composed = c.op().compose(c);
-    PELLUCID_ASSERT(!composed.empty() || info.visible_outputs == 0 || info.output_list);
-    if (in_place) {
-      Dispatcher::check_fits(c, composed[0]);
-      c.in(0).copy_(composed[0]);
-    }
-    watch.done(c);
-  } else {
-    watch.done(c, in_place ? Dispatcher::run_in_place(c) : Dispatcher::run(c));
+// The entry of every op that has a kernel, in both forms.
+inline void enter(Call& c, bool in_place) {
+  Watch watch(c);
+  watch.done(c, in_place ? Dispatcher::run_in_place(c) : Dispatcher::run(c));
+}
+
+// The entry of ops that are written with others.
+[[gnu::noinline]] Tensors compose(Call& c, bool in_place) {
+  const OpInfo& info = info_of(c.op());
+  Watch watch(c);
+  spend_last_use(c.inputs());
+  if (in_place) tape::check_in_place(c.in(0), info.name, false);
+  Tensors results = c.op().compose(c);
+  if (in_place) {
+    Dispatcher::check_fits(c, results[0]);
+    c.in(0).copy_(results[0]);
   }
+  watch.done(c);
+  return results;
 }
 
 }  // namespace
@@ -549,16 +560,16 @@ void detail::run_captured(CapturedCall& call) {
   inputs.add_list(call.inputs);
   Call c(call.op, inputs.span(), call.attrs.view());
   const AutoGradMode off(false);
-  Watch watch(c, true);
+  Watch watch(c);
   Dispatcher::replay(c, call);
   watch.done(c, call.node);
 }
 
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
+  if (op.compose) return compose(c, false);
+  enter(c, false);
   Tensors results;
-  enter(c, false, results);
-  if (op.compose) return results;
   const size_t visible = op.info->visible_outputs;
   results.reserve(visible);
   for (size_t k = 0; k < visible; ++k) results.push_back(Dispatcher::take(c, k));
@@ -567,9 +578,13 @@ Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {
 
 Tensor call1(const OpDef& op, Inputs inputs, Attrs attrs) {
   Call c(op, inputs, attrs);
-  Tensors composed;
-  enter(c, false, composed);
-  return op.compose ? std::move(composed[0]) : Dispatcher::take(c, 0);
+  if (op.compose) {
+    Tensors results = compose(c, false);
+    PELLUCID_ASSERT(!results.empty());
+    return std::move(results[0]);
+  }
+  enter(c, false);
+  return Dispatcher::take(c, 0);
 }
 
 void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
@@ -582,8 +597,10 @@ void call_in_place(const OpDef& op, Inputs inputs, Attrs attrs) {
     return;
   }
   Call c(op, inputs, attrs);
-  Tensors composed;
-  enter(c, true, composed);
+  if (op.compose)
+    compose(c, true);
+  else
+    enter(c, true);
 }
 
 }  // namespace pellucid

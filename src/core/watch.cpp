@@ -6,6 +6,7 @@
 
 #include "core/registry.h"
 #include "pellucid/estimate.h"
+#include "tensor/mode.h"
 
 namespace pellucid {
 namespace {
@@ -176,6 +177,8 @@ std::string describe_cost(const Call& c) {
 
 void Watch::begin(const Call& c) noexcept {
   using profile::EventKind;
+  // A call that is kept is recorded when it runs.
+  if ((detail::modes & detail::kCapture) && !c.op().compose) return;
   try {
     info_of(c.op());
     const EventKind kind = c.op().compose ? EventKind::Composite : EventKind::Op;

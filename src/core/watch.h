@@ -9,9 +9,8 @@ namespace pellucid {
 
 class Watch {
  public:
-  /// `runs`: the call runs now.
-  Watch(const Call& c, bool runs) noexcept {
-    if (profile::recording() && runs) [[unlikely]]
+  explicit Watch(const Call& c) noexcept {
+    if (profile::recording()) [[unlikely]]
       begin(c);
   }
   /// The call is done: its cost is known, and the number of the node it left, 0 for none.

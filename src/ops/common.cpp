@@ -7,6 +7,7 @@
 #include "core/generated_support.h"
 #include "kernels/convert.h"
 #include "pellucid/ops.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 
@@ -258,15 +259,22 @@ bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c,
                std::span<const size_t> inputs, bool first_is_bool) {
   constexpr int64_t kSmall = 1024;
   if (out.numel > kSmall || out.dtype != out_computed || !out.is_contiguous()) return false;
+  const auto address = [](const detail::TensorImpl& t) {
+    return static_cast<char*>(t.storage->data) + t.offset * element_size(t.dtype);
+  };
   const void* data[4];
+  bool pending = detail::is_pending(*out.storage);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const detail::TensorImpl& t = c.in(inputs[i]).impl();
     if (t.dtype != (first_is_bool && i == 0 ? kBool : computed) || t.numel != out.numel ||
         !t.is_contiguous())
       return false;
-    data[i] = t.data();
+    pending |= detail::is_pending(*t.storage);
+    data[i] = address(t);
   }
-  loop(formula, out.data(), data, out.numel);
+  if (pending) [[unlikely]]
+    return false;  // the general way asks for the values
+  loop(formula, address(out), data, out.numel);
   return true;
 }
 
