@@ -131,6 +131,8 @@ struct Dispatcher {
       for_each_input(c, [&](const Arg& a, size_t i) {
         if (a.mutated) call->writes.push_back(call->inputs[i].impl().storage.get());
       });
+    for (const detail::Storage* s : call->writes)
+      if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
     own.add(std::move(call));
   }
 

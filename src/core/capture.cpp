@@ -231,9 +231,14 @@ void run_writers(const Storage& s) {
   if (capture && capture != executing) capture->run_writers(s);
 }
 
+// A kernel that runs is part of its capture's order; whoever had to run before it did.
 void run_users(const Storage& s) {
+  if (!executing) run_users_elsewhere(s, nullptr);
+}
+
+void run_users_elsewhere(const Storage& s, const Capture* own) {
   for (Capture* c : Captures::get().list())
-    if (c != executing) c->run_users(s);
+    if (c != own) c->run_users(s);
 }
 
 void choose_modes() {

@@ -63,6 +63,8 @@ class Capture {
 
 /// A storage without memory, for the result of a captured call.
 Ref<Storage> pending_storage(size_t bytes);
+/// Before a change of a storage is captured: runs the calls of other captures that still use it.
+void run_users_elsewhere(const Storage& s, const Capture* own);
 /// Runs the kernel of a captured call (core/call.cpp).
 void run_captured(CapturedCall& call);
 /// Asks the environment for this thread's modes.

@@ -1,7 +1,7 @@
 // Lazy evaluation: what is captured, what makes it run, and that results are those of eager calls.
 #include <doctest/doctest.h>
 
-#include <sstream>
+#include <atomic>
 #include <thread>
 
 #include "core/observe.h"
@@ -137,6 +137,61 @@ TEST_CASE("lazy: a tensor changed outside of the guard is read as it was") {
     CHECK_FALSE(is_pending(y));
   }
   CHECK(y.equal(full({4}, 2.0)));
+}
+
+TEST_CASE("lazy: threads that are lazy keep the order of reads and changes between them") {
+  Tensor x = ones({4});
+  eval();
+  const LazyGuard lazy;
+  const Tensor before = x * 2;
+  Tensor theirs;
+  std::thread([&] {
+    LazyGuard also;
+    x.add_(1);
+    theirs = x * 10;
+  }).join();
+  const Tensor after = x * 2;
+  CHECK(before.equal(full({4}, 2.0)));
+  CHECK(after.equal(full({4}, 4.0)));
+  CHECK(theirs.equal(full({4}, 20.0)));
+
+  // The guard of the thread ended above. Here both sides are still lazy when the values are read.
+  std::atomic<int> stage{0};
+  Tensor y = ones({4});
+  eval();
+  const Tensor old = y + 0;
+  std::thread other([&] {
+    LazyGuard also;
+    y.mul_(3);
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+  });
+  while (stage != 1) std::this_thread::yield();
+  CHECK(is_pending(y));
+  CHECK(old.equal(ones({4})));
+  CHECK(y.equal(full({4}, 3.0)));
+  stage = 2;
+  other.join();
+}
+
+TEST_CASE("lazy: threads share tensors, and every one gets its own results") {
+  const Tensor w = randn({16, 16});
+  const Tensor expected = tanh(matmul(w, w)).sum();
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  Tensors pending(8);
+  for (size_t t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        LazyGuard lazy;
+        const Tensor y = tanh(matmul(w, w)).sum();
+        if (i % 2 == 0) right += same_bits(y, expected);
+        if (i == 19) pending[t] = y * 2;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(right == 80);
+  for (const Tensor& t : pending) CHECK(same_bits(t, expected * 2));
 }
 
 TEST_CASE("lazy: random numbers are those of eager calls, whenever they are drawn") {
