@@ -7,6 +7,7 @@
 #include "pellucid/analyze.h"
 #include "pellucid/graph.h"
 #include "pellucid/graph_profilers.h"
+#include "pellucid/lazy.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
 
@@ -145,6 +146,7 @@ DepthAnalysis AutogradSystemsProfiler::profile_computational_graph_depth(int64_t
                  "positive, found {}, {}, {} and {}.",
                  max_depth, operations, width, repeats);
   const autograd::AutoGradMode on(true);
+  const LazyGuard eager(false);  // what is measured runs while it is measured
   const Tensor weight = rand({width, width}).requires_grad_(), input = rand({width, width});
   DepthAnalysis a;
   for (int64_t depth = 1; depth <= max_depth; ++depth)
@@ -223,6 +225,7 @@ CheckpointAnalysis AutogradSystemsProfiler::analyze_memory_checkpointing_trade_o
       "positive, found {}, {}, {} and {}.",
       layers, width, batch, repeats);
   const autograd::AutoGradMode on(true);
+  const LazyGuard eager(false);  // what is measured runs while it is measured
   Stack stack;
   for (int64_t i = 0; i < layers; ++i)
     stack.weights.push_back(

@@ -7,6 +7,7 @@
 
 #include "pellucid/analyze.h"
 #include "pellucid/autograd.h"
+#include "pellucid/lazy.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -210,6 +211,7 @@ std::vector<LayerCost> layer_costs(const AnalyzedModel& model, const Tensor& inp
                                    int64_t iterations) {
   PELLUCID_CHECK(model.module() != nullptr, TypeError,
                  "layer_costs: a module is needed, but a plain function was given.");
+  const LazyGuard eager(false);  // what is measured runs while it is measured
   Watch watch(*model.module());
   OwnCosts costs;
   {

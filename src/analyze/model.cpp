@@ -5,6 +5,7 @@
 
 #include "pellucid/analyze.h"
 #include "pellucid/autograd.h"
+#include "pellucid/lazy.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
@@ -113,6 +114,7 @@ double count_flops(const AnalyzedModel& model, const Tensor& input) {
 }
 
 Figures measure_memory(const AnalyzedModel& model, const Tensor& given) {
+  const LazyGuard eager(false);  // what is measured runs while it is measured
   Tensor input = given;
   const std::vector<Tensor> wanted = wanted_gradients(model, input);
   const double parameters = bytes_of(model.parameters());

@@ -68,14 +68,18 @@ class Timer:
 
 
 class _threads:
+    """How statements are timed: on so many threads, and eagerly, so that what is timed runs."""
+
     def __init__(self, count):
         self.count = count
 
     def __enter__(self):
         from ... import _C
         self.before = _C.get_num_threads()
+        _C._enter_lazy(False)
         _C.set_num_threads(self.count)
 
     def __exit__(self, *_):
         from ... import _C
         _C.set_num_threads(self.before)
+        _C._leave_lazy()
