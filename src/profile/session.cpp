@@ -15,6 +15,7 @@
 
 #include "base/env.h"
 #include "pellucid/error.h"
+#include "pellucid/lazy.h"
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/recording_file.h"
@@ -108,6 +109,13 @@ namespace {
 pid_t g_session_owner = 0;  // there is one session at a time
 }
 
+// A lazy call is recorded when it runs. One that fails is kept: whoever reads its result is told.
+static void run_captured() noexcept {
+  try {
+    eval();
+  } catch (const std::exception&) { return; }
+}
+
 ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions options)
     : file_(std::move(file)) {
   if (options.folder.empty()) {
@@ -121,6 +129,7 @@ ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions opti
   }
   folder_ = options.folder;
   try {
+    run_captured();  // what was asked for before is no part of the recording
     profile::start_recording(options);
   } catch (...) {
     profile::remove_folder(folder_);
@@ -132,6 +141,7 @@ ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions opti
 
 profile::Profile ProfilerSession::stop() {
   PELLUCID_CHECK(running_, ValueError, "ProfilerSession::stop: the session was stopped before.");
+  run_captured();
   running_ = false;
   profile::stop_recording();
   if (getpid() != g_session_owner) return {};  // the child of a fork: the files are its parent's
