@@ -113,6 +113,7 @@ struct Dispatcher {
     call->output_count = c.output_count_;
     call->category = current_memory_category();
     call->node = node;
+    if (profile::recording()) call->place = profile::place_for_later();
     call->seed = c.seed_;
     call->random_offset = c.random_offset_;
     call->attrs.assign(c.attrs_);
@@ -562,6 +563,7 @@ void detail::run_captured(CapturedCall& call) {
   inputs.add_list(call.inputs);
   Call c(call.op, inputs.span(), call.attrs.view());
   const AutoGradMode off(false);
+  const profile::FromPlace from(call.place);
   Watch watch(c);
   Dispatcher::replay(c, call);
   watch.done(c, call.node);

@@ -11,6 +11,7 @@
 
 #include "core/tape.h"
 #include "pellucid/op.h"
+#include "recorder/recorder.h"
 #include "tensor/mode.h"
 #include "tensor/pending.h"
 
@@ -26,6 +27,7 @@ struct CapturedCall {
   uint8_t output_count = 0;
   MemoryCategory category = MemoryCategory::Other;
   uint64_t seed = 0, random_offset = 0;
+  profile::LaterPlace place;
   uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
   Tensors inputs;
   std::array<Tensor, Call::kMaxOutputs> outputs;

@@ -76,6 +76,23 @@ PELLUCID_API void set_python_sites(PythonSites sites) noexcept;
 /// signature, of Module a module; `link` a number of the tape.
 PELLUCID_API void begin_scope(const void* owner, EventKind kind, uint32_t what,
                               uint64_t link = 0) noexcept;
+/// The program's line now, for a call that runs later, in the recording that runs now.
+struct LaterPlace {
+  uint64_t place = 0;
+  uint32_t recording = 0;  ///< its number; 0: nothing was recorded
+};
+LaterPlace place_for_later() noexcept;
+/// Scopes that begin while it lives count for a line from before, if the same recording still runs.
+class FromPlace {
+ public:
+  explicit FromPlace(LaterPlace from) noexcept;
+  ~FromPlace();
+  FromPlace(const FromPlace&) = delete;
+
+ private:
+  uint64_t outer_;
+};
+
 PELLUCID_API void end_scope(const void* owner, uint64_t link = 0, bool threw = false) noexcept;
 
 /// Begins a scope by a hash of what it is, with one look-up; false, and nothing begun, where it is

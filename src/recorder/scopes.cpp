@@ -74,7 +74,11 @@ class NodePlaces {
 };
 constinit NodePlaces g_node_places;
 
+constinit thread_local uint64_t t_from = 0;  // see FromPlace
+
 inline uint64_t place_now(const ThreadLog& l) noexcept {
+  if (t_from) [[unlikely]]
+    return t_from;
   if (const OpenScope* s = l.innermost(); s && passes_place_on(s->kind)) return s->place;
   return find_place();
 }
@@ -162,6 +166,18 @@ void begin_defined(ThreadLog& l, const void* owner, EventKind kind, uint32_t wha
 }
 
 }  // namespace
+
+LaterPlace place_for_later() noexcept {
+  const ThreadLog* l = log();
+  return l ? LaterPlace{place_now(*l), l->recording} : LaterPlace{};
+}
+
+FromPlace::FromPlace(LaterPlace from) noexcept : outer_(t_from) {
+  const ThreadLog* l = from.recording && recording() ? log() : nullptr;
+  t_from = l && l->recording == from.recording ? from.place : 0;
+}
+
+FromPlace::~FromPlace() { t_from = outer_; }
 
 bool begin_call(const void* owner, EventKind kind, uint64_t hash, uint32_t inputs,
                 uint64_t link) noexcept {

@@ -8,6 +8,8 @@
 #include "pellucid/nn.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
+#include "pellucid/profile.h"
+#include "pellucid/profiler.h"
 
 namespace pellucid {
 namespace {
@@ -312,6 +314,21 @@ TEST_CASE("lazy: memory is taken when calls run, and results of a thread that en
     CHECK(is_pending(y));
   }).join();
   CHECK(y.equal(full({1000}, 2000.0)));
+}
+
+TEST_CASE("lazy: a call is recorded once, when it runs") {  // its line: tests/package/lines.cpp
+  const Tensor x = ones({100});
+  eval();
+  ProfilerSession session;
+  Tensor y;
+  const LazyGuard lazy;
+  y = exp(x);
+  eval(y);
+  const profile::Profile p = session.stop();
+  int found = 0;
+  for (const profile::Event& e : p.events)
+    found += p.signatures[static_cast<size_t>(e.signature)].name == "exp";
+  CHECK(found == 1);
 }
 
 TEST_CASE("lazy: many calls run by themselves") {
