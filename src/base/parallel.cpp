@@ -244,6 +244,8 @@ void set_num_threads(int threads) {
     g_threads.store(threads, std::memory_order_relaxed);
 }
 
+bool serves_a_region() noexcept { return t_in_region && detail::t_pool_thread; }
+
 bool in_parallel_region() noexcept { return t_in_region; }
 
 void detail::run_parallel(int64_t n, ParallelBody body, void* context) {

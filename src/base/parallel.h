@@ -22,6 +22,9 @@ using ParallelBody = void (*)(void* context, int64_t first, int64_t last);
 PELLUCID_API void run_parallel(int64_t n, ParallelBody body, void* context);
 }  // namespace detail
 
+/// Whether this thread is one of the pool's that works for another thread's region now.
+bool serves_a_region() noexcept;
+
 /// Whether this thread is inside a parallel region, where a further one would run serially.
 PELLUCID_API bool in_parallel_region() noexcept;
 

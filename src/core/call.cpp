@@ -242,8 +242,16 @@ struct Dispatcher {
   static bool compute(Call& c, bool later, uint64_t node) {
     if (detail::modes != 0) [[unlikely]]
       return compute_in_mode(c, later, node);
+    if (detail::captured_calls.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      settle_inputs(c);
     if (c.op_.kernel) c.op_.kernel(c);
     return true;
+  }
+
+  // Kernels read on several threads: what is pending is computed before.
+  [[gnu::noinline]] static void settle_inputs(const Call& c) {
+    for (const Tensor* t : c.inputs_)
+      if (t->defined() && t->has_storage()) detail::run_writers(*t->impl().storage);
   }
 
   [[gnu::noinline]] static bool compute_in_mode(Call& c, bool later, uint64_t node) {
@@ -256,6 +264,7 @@ struct Dispatcher {
     const detail::ModeScope no_capture(detail::kCapture, false);
     std::optional<Watch> watch;
     if (captures_others) watch.emplace(c);
+    if (c.op_.kernel) settle_inputs(c);
     run_kernel(c);
     if (watch) watch->done(c, node);
     return true;

@@ -5,6 +5,7 @@
 
 #include "base/allocator.h"
 #include "base/env.h"
+#include "base/parallel.h"
 #include "pellucid/lazy.h"
 #include "tensor/phantom.h"
 
@@ -92,6 +93,7 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
       s->writer.store(this, std::memory_order_release);
     }
     calls_.push_back(std::move(call));
+    captured_calls.fetch_add(1, std::memory_order_relaxed);
     full = calls_.size() >= kMostCalls ||
            (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much());
   }
@@ -189,6 +191,7 @@ void Capture::release(CapturedCall& call) noexcept {
     s->writer.store(nullptr, std::memory_order_release);
   }
   for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
+  captured_calls.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Capture::run_writers(const Storage& s) {
@@ -226,9 +229,12 @@ Ref<Storage> pending_storage(size_t bytes) {
   return s;
 }
 
+constinit std::atomic<int64_t> captured_calls{0};
+
+// A thread of the pool works for a kernel that runs; what the kernel reads was settled before.
 void run_writers(const Storage& s) {
   Capture* const capture = s.writer.load(std::memory_order_acquire);
-  if (capture && capture != executing) capture->run_writers(s);
+  if (capture && capture != executing && !serves_a_region()) capture->run_writers(s);
 }
 
 // A kernel that runs is part of its capture's order; whoever had to run before it did.

@@ -5,6 +5,8 @@
 
 namespace pellucid::detail {
 
+/// How many captured calls of the process did not run yet.
+extern constinit std::atomic<int64_t> captured_calls;
 /// Whether calls that write the storage were captured and did not run yet.
 inline bool is_pending(const Storage& s) {
   return s.writer.load(std::memory_order_acquire) != nullptr;

@@ -196,6 +196,32 @@ TEST_CASE("lazy: threads share tensors, and every one gets its own results") {
   for (const Tensor& t : pending) CHECK(same_bits(t, expected * 2));
 }
 
+TEST_CASE("lazy: kernels on several threads, of calls that are kept and of eager ones") {
+  const Tensor x = rand({600, 700}), v = rand({600}), u = rand({700});
+  const auto results = [&](const Tensor& t) {  // these read their tensors inside of the regions
+    return Tensors{cumsum(t, 1), addr(t, v, u), linalg_det(t.slice(0, 0, 600).slice(1, 0, 600)),
+                   nn::functional::pad(t, nn::functional::PadFuncOptions({1, 1}).mode(kReflect))};
+  };
+  const Tensors expected = results(x * 2);
+  eval();
+  Tensor pending;
+  Tensors elsewhere, kept;
+  {
+    const LazyGuard lazy;
+    pending = x * 2;
+    kept = results(pending * 1);
+    std::thread([&] {
+      const LazyGuard eager(false);
+      CHECK(is_pending(pending));
+      elsewhere = results(pending);
+    }).join();
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    CHECK(same_bits(elsewhere[i], expected[i]));
+    CHECK(same_bits(kept[i], expected[i]));
+  }
+}
+
 TEST_CASE("lazy: random numbers are those of eager calls, whenever they are drawn") {
   manual_seed(7);
   const Tensor a = randn({5}), b = rand({5}), c = dropout(ones({20}), 0.5, true);

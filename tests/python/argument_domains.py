@@ -1,6 +1,6 @@
 """Calls with arguments outside their domain, or just inside it, as expressions of a module `torch`. test_argument_domains.py
 evaluates each with both libraries. The names x [4, 3], a [4, 3, 5], p (a parameter), q (one with a gradient that is not finite), F and nn
-are there."""
+are there. One table, so longer than other files."""
 
 LAYERS = r'''
 torch.triplet_margin_loss(x,x,x,-1.)
