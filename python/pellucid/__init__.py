@@ -24,8 +24,8 @@ globals().update({_name: _f for _name, _f in vars(_functions).items()
 globals().update({_name: getattr(_C, _name) for _name in (
     "Error ShapeError IndexError ValueError OutOfMemoryError NotImplementedError IoError AutogradError Tensor Size dtype "
     "memory_format contiguous_format preserve_format channels_last is_grad_enabled is_inference_mode_enabled "
-    "is_anomaly_enabled is_anomaly_check_nan_enabled is_lazy is_pending get_num_threads set_num_threads get_default_dtype promote_types can_cast "
-    "seed initial_seed").split()})
+    "is_anomaly_enabled is_anomaly_check_nan_enabled is_lazy is_pending get_num_threads set_num_threads get_default_dtype "
+    "promote_types can_cast seed initial_seed").split()})
 
 _C.Size.__add__ = lambda self, other: _C.Size(tuple.__add__(self, other))
 
