@@ -28,6 +28,9 @@ void check_image(const Call& c, std::string_view factor) {
                  c.in(0).sizes());
   PELLUCID_CHECK(c.integer(0) > 0, ValueError, "{}: {} must be positive, found {}.", c.name(),
                  factor, c.integer(0));
+  // So that no product of it with sizes passes 2^63.
+  PELLUCID_CHECK(c.integer(0) < 1 << 16, ValueError, "{}: {} must be below 65536, found {}.",
+                 c.name(), factor, c.integer(0));
 }
 
 Tensor compose_pixel_shuffle(const Call& c) {

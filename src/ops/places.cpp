@@ -89,12 +89,10 @@ Tensors compose_unravel_index(const Call& c) {
   const IntArrayRef shape = c.ints(0);
   PELLUCID_CHECK(is_integral(rest.dtype(), false), TypeError,
                  "unravel_index: indices must be integers, found {}.", rest.dtype());
-  int64_t count = 1;
-  for (const int64_t n : shape) {
+  for (const int64_t n : shape)
     PELLUCID_CHECK(n >= 0, ValueError,
                    "unravel_index: shape must not have negative sizes, found {}.", shape);
-    count *= n;
-  }
+  const int64_t count = detail::checked_numel(shape);
   if (rest.numel() > 0)
     PELLUCID_CHECK(rest.min().item<int64_t>() >= 0 && rest.max().item<int64_t>() < count,
                    ValueError, "unravel_index: an index is out of range of a tensor of sizes {}.",
@@ -211,6 +209,8 @@ extern constinit const OpDef unravel_index_op = {
           s.error({sample_ints({2}, -1, 0), Value::ints({2, 3})}, "out of range");
           s.error({sample_randn({2}), Value::ints({2, 3})}, "must be integers");
           s.error({sample_ints({2}, 0, 1), Value::ints({-2, 3})}, "negative sizes");
+          s.error({sample_ints({2}, 0, 1), Value::ints({int64_t{1} << 40, int64_t{1} << 40})},
+                  "more than 2^63 - 1 elements");
         },
 };
 
