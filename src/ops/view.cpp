@@ -158,6 +158,7 @@ SliceBounds slice_bounds(const AttrReader& a, IntArrayRef sizes) {
                  "slice: the step must be positive, found {}. Use flip() for the other direction.",
                  b.step);
   const int64_t n = sizes[static_cast<size_t>(b.dim)];
+  b.step = std::min(b.step, std::max<int64_t>(n, 1));  // a longer one takes the same elements
   const auto clip = [n](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + n : i, 0, n); };
   b.start = a.has_attr(1) ? clip(a.integer(1)) : 0;
   const int64_t end = std::max(a.has_attr(2) ? clip(a.integer(2)) : n, b.start);
