@@ -41,9 +41,10 @@ inline bool estimating() { return (modes & kEstimate) != 0; }
 Ref<Storage> phantom_storage(size_t bytes, bool with_values = false);
 /// Whether the storage was made by phantom_storage.
 inline bool is_counted(const Storage& s) { return s.deleter && !s.borrowed; }
-/// Whether the tensor's elements can be read; those of a pending tensor are computed then.
+/// Whether the tensor's elements can be read; those of a pending tensor are computed then. Another
+/// thread may be about to do so, so the pointer is looked at only where nothing is pending.
 inline bool has_values(const TensorImpl& t) {
-  return t.storage && (t.storage->data || t.storage->bytes == 0 || is_pending(*t.storage));
+  return t.storage && (is_pending(*t.storage) || t.storage->data || t.storage->bytes == 0);
 }
 /// Throws NotImplementedError, which begins with `who`, for a tensor of a phantom storage.
 void require_values(const TensorImpl& t, std::string_view who);
