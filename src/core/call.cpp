@@ -77,13 +77,11 @@ struct Dispatcher {
     return false;
   }
 
-  static bool estimating() { return (detail::modes & detail::kEstimate) != 0; }
-
   // Whether the call is kept for later, in a thread that captures. What a program can change
   // without a word, or what only the kernel can refuse, is not.
   [[gnu::noinline]] static bool captures(const Call& c) {
     if (detail::modes & detail::kUnknown) detail::choose_modes();
-    if ((detail::modes & detail::kCapture) == 0 || estimating() || !c.op_.kernel ||
+    if ((detail::modes & detail::kCapture) == 0 || detail::estimating() || !c.op_.kernel ||
         c.unknown_mask_ || autograd::AnomalyMode::is_enabled() ||
         (c.op_.refuses_values && c.op_.refuses_values(c)))
       return false;
@@ -165,7 +163,7 @@ struct Dispatcher {
   }
 
   static void reserve_random(Call& c) {
-    if (!c.op_.random_count || estimating()) return;
+    if (!c.op_.random_count || detail::estimating()) return;
     const PhiloxRange range = default_generator().reserve(c.op_.random_count(c));
     c.seed_ = range.seed;
     c.random_offset_ = range.offset;
@@ -208,9 +206,9 @@ struct Dispatcher {
 
   [[gnu::noinline]] static detail::Ref<detail::Storage> storage_in_mode(const Call& c, size_t bytes,
                                                                         bool later) {
-    return later          ? detail::pending_storage(bytes)
-           : estimating() ? estimate::new_storage(c, bytes)
-                          : detail::new_storage(bytes);
+    return later                  ? detail::pending_storage(bytes)
+           : detail::estimating() ? estimate::new_storage(c, bytes)
+                                  : detail::new_storage(bytes);
   }
 
   static void make_storages(Call& c, bool later) {
@@ -259,7 +257,7 @@ struct Dispatcher {
       capture(c, node);
       return false;
     }
-    if (estimating() && !estimate::count(c)) return false;
+    if (detail::estimating() && !estimate::count(c)) return false;
     const bool captures_others = (detail::modes & detail::kCapture) != 0;
     const detail::ModeScope no_capture(detail::kCapture, false);
     std::optional<Watch> watch;

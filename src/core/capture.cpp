@@ -174,11 +174,9 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
 }
 
 void Capture::execute(CapturedCall& call) {
-  {
-    const MemoryCategoryGuard category(call.category);
-    for (Storage* s : call.writes)
-      if (!s->data) s->data = allocate(s->bytes, s->category);
-  }
+  for (Storage* s : call.writes)
+    if (!s->data) s->data = allocate(s->bytes, s->category);
+  const MemoryCategoryGuard category(call.category);  // as when the call was made
   run_captured(call);
 }
 
@@ -214,11 +212,6 @@ void Capture::run_users(const Storage& s) {
 void Capture::flush() {
   const std::lock_guard lock(mutex_);
   run([](const CapturedCall& call) { return any_seen(call.writes); });
-}
-
-size_t Capture::size() {
-  const std::lock_guard lock(mutex_);
-  return calls_.size();
 }
 
 Ref<Storage> pending_storage(size_t bytes) {

@@ -48,7 +48,6 @@ class Capture {
   void run_users(const Storage& s);
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
-  size_t size();
 
  private:
   template <class Wanted> void run(const Wanted& wanted);
