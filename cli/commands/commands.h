@@ -5,8 +5,8 @@
 
 namespace pellucid::cli {
 
-extern const Command kGraph, kStep, kTime, kTrain, kGenerate, kData, kProfile, kReport, kDiff,
-    kExport, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
+extern const Command kGraph, kStep, kExplain, kTime, kTrain, kGenerate, kData, kProfile, kReport,
+    kDiff, kExport, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
 
 /// All of them, in the order of the help.
 const std::vector<const Command*>& command_table();

@@ -7,9 +7,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/expr/compile.h"
-#include "cli/machine/machine.h"
 #include "cli/text.h"
-#include "cli/timing.h"
+#include "cli/timed_code.h"
 #include "cli/values.h"
 
 namespace pellucid::cli {
@@ -19,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct TimeFlags {
   std::vector<std::string> statements, setup;
-  std::string unit, against;
+  std::string unit, against, mode = "eager";
   int64_t number = 0;
   int repeat = 5;
   int verbose = 0;
@@ -42,15 +41,6 @@ std::string joined(const std::vector<std::string>& lines) {
 
 const char* plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-// The setup has run; the loop shares its variables.
-TimedLoop loop_of(Machine& machine, const expr::Code& code) {
-  return [&](int64_t number) {
-    return seconds_of([&] {
-      for (int64_t i = 0; i < number; ++i) machine.run(code);
-    });
-  };
-}
-
 // What the loop and the machine cost when there is nothing to do, per loop; the best of three.
 double empty_loop(Machine& machine) {
   const expr::Code nothing = expr::compile("pass");
@@ -72,7 +62,7 @@ void warn_if_unreliable(const Args& args, const TimeFlags& o, const std::vector<
 
 int run_single(const Args& args, TimeFlags& o, Machine& machine) {
   const expr::Code code = expr::compile(joined(o.statements));
-  const TimedLoop loop = loop_of(machine, code);
+  const TimedLoop loop = loop_of(machine, code, o.mode == "lazy");
   const bool talk = o.verbose > 0 && !o.json;
   if (o.number == 0) {
     o.number = autorange(loop, 0.2, [&](int64_t number, double seconds) {
@@ -91,6 +81,7 @@ int run_single(const Args& args, TimeFlags& o, Machine& machine) {
   if (o.json) {
     const Json j = {{"expression", joined(o.statements)},
                     {"setup", joined(o.setup)},
+                    {"mode", o.mode},
                     {"number", o.number},
                     {"repeat", o.repeat},
                     {"raw_seconds", raw},
@@ -150,7 +141,8 @@ std::string comparison_text(const TimeFlags& o, const Comparison& c, const std::
 int run_against(const Args& args, const TimeFlags& o, Machine& machine) {
   const std::string expression = joined(o.statements);
   const expr::Code a = expr::compile(expression), b = expr::compile(o.against);
-  const TimedLoop first = loop_of(machine, a), second = loop_of(machine, b);
+  const bool lazily = o.mode == "lazy";
+  const TimedLoop first = loop_of(machine, a, lazily), second = loop_of(machine, b, lazily);
   const auto number_of = [&](const TimedLoop& loop) {
     return o.number > 0 ? o.number : autorange(loop, kBlockSeconds);
   };
@@ -198,6 +190,10 @@ int run_time(const Args& args) {
   line.add_flag("-v,--verbose", o.verbose, "Raw times; again for more digits");
   line.add_option("--against", o.against, "Time this too, in turns, and compare")
       ->type_name("EXPR");
+  line.add_option("--mode", o.mode,
+                  "eager, or lazy: captured, fused and run at the end of each loop")
+      ->type_name("MODE")
+      ->check(one_of({"eager", "lazy"}));
   line.add_json(o.json);
   line.read();
   if (!o.unit.empty() && !is_time_unit(o.unit))

@@ -1,6 +1,10 @@
 // Lazy evaluation: calls are captured, and run when a value is needed.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "pellucid/tensor.h"
 
 namespace pellucid {
@@ -27,5 +31,26 @@ PELLUCID_API void eval(TensorList tensors);
 PELLUCID_API void eval();
 /// Whether calls that make or change the tensor's values were captured and did not run yet.
 PELLUCID_API bool is_pending(const Tensor& t);
+
+/// What became of the calls of a lazy evaluation, in the order in which they ran.
+struct PELLUCID_API Explanation {
+  /// Calls that ran as one, or a single one.
+  struct Part {
+    std::vector<std::string> ops;
+    std::vector<int64_t> sizes;  ///< of the result
+    DType dtype = kFloat32;
+    int64_t unmade = 0;        ///< results that only the group reads, so that they got no memory
+    int64_t unmade_bytes = 0;  ///< and how many bytes they would have had
+    std::string end;           ///< why the next call is no part of it
+  };
+  std::vector<Part> parts;
+  int64_t calls = 0;      ///< that ran
+  int64_t forgotten = 0;  ///< calls whose results nobody could see, which did not run
+  int64_t fused() const;  ///< calls that ran as part of a group
+  std::string text() const;
+};
+
+/// Runs f lazily and then all that it left, and tells what ran how.
+PELLUCID_API Explanation explain(const std::function<void()>& f);
 
 }  // namespace pellucid

@@ -12,6 +12,10 @@
 #include "pellucid/tensor.h"
 #include "pellucid/value.h"
 
+namespace pellucid::kernels {
+struct TileStep;
+}
+
 namespace pellucid {
 
 struct OpDef;
@@ -175,11 +179,15 @@ class PELLUCID_API Call : public AttrReader {
   /// fixed by shape.
   uint64_t seed() const { return seed_; }
   uint64_t random_offset() const { return random_offset_; }
+  /// Where the kernel of an op that `describes` itself is to say what it would run, in place of
+  /// running it; null for a call that runs.
+  kernels::TileStep* described() const { return described_; }
 
  private:
   friend struct Dispatcher;
   const OpDef& op_;
   Inputs inputs_;
+  kernels::TileStep* described_ = nullptr;
   std::array<Tensor, kMaxOutputs> outputs_;
   uint8_t output_count_ = 0;
   uint8_t view_mask_ = 0;
@@ -239,6 +247,8 @@ struct OpDef {
   bool any_layout = false;  ///< the kernel takes channels-last inputs as they are
   bool writes_self =
       false;  ///< the kernel may write output 0 where input 0 is (pointwise always may)
+  bool describes = false;  ///< the kernel can tell the loop it would run (Call::described), so that
+                           ///< it may run fused with others
   bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element
   uint64_t (*random_count)(const Call&) =
       nullptr;                ///< OpKind::Random: how many Philox blocks of four numbers

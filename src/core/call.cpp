@@ -119,16 +119,16 @@ struct Dispatcher {
     for (const Tensor* t : c.inputs_) {
       if (t->defined() && t->impl().storage->writer.load(std::memory_order_acquire) != &own)
         detail::run_writers(*t->impl().storage);  // another thread's
-      call->inputs.push_back(alias(*t));
+      call->inputs.emplace_back(alias(*t));
     }
     for (size_t k = 0; k < c.output_count_; ++k) {
       if (!c.outputs_[k].defined()) continue;
       call->outputs[k] = alias(c.outputs_[k]);
-      call->writes.push_back(c.outputs_[k].impl().storage.get());
+      call->writes.emplace_back(c.outputs_[k].impl().storage.get());
     }
     if (c.op_.info->mutates)
       for_each_input(c, [&](const Arg& a, size_t i) {
-        if (a.mutated) call->writes.push_back(call->inputs[i].impl().storage.get());
+        if (a.mutated) call->writes.emplace_back(call->inputs[i].impl().storage.get());
       });
     for (const detail::Storage* s : call->writes)
       if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
@@ -137,13 +137,23 @@ struct Dispatcher {
 
   // Runs the kernel of a call that was kept.
   static void replay(Call& c, detail::CapturedCall& call) {
+    restore(c, call);
+    run_kernel(c);
+  }
+
+  static void describe_call(Call& c, detail::CapturedCall& call, kernels::TileStep& step) {
+    restore(c, call);
+    c.described_ = &step;
+    c.op_.kernel(c);
+  }
+
+  static void restore(Call& c, const detail::CapturedCall& call) {
     c.outputs_ = call.outputs;
     c.output_count_ = call.output_count;
     c.in_place_ = call.in_place;
     c.tracked_ = call.tracked;
     c.seed_ = call.seed;
     c.random_offset_ = call.random_offset;
-    run_kernel(c);
   }
 
   static void run_kernel(Call& c) {
@@ -567,13 +577,28 @@ inline void enter(Call& c, bool in_place) {
 
 void detail::run_captured(CapturedCall& call) {
   InputPointers inputs;
-  inputs.add_list(call.inputs);
+  inputs.add_list(call.inputs.ref());
   Call c(call.op, inputs.span(), call.attrs.view());
   const AutoGradMode off(false);
   const profile::FromPlace from(call.place);
   Watch watch(c);
   Dispatcher::replay(c, call);
   watch.done(c, call.node);
+}
+
+void detail::describe_captured(CapturedCall& call, kernels::TileStep& step) {
+  InputPointers inputs;
+  inputs.add_list(call.inputs.ref());
+  Call c(call.op, inputs.span(), call.attrs.view());
+  Dispatcher::describe_call(c, call, step);
+}
+
+void detail::with_captured(CapturedCall& call, const std::function<void(const Call&)>& f) {
+  InputPointers inputs;
+  inputs.add_list(call.inputs.ref());
+  Call c(call.op, inputs.span(), call.attrs.view());
+  Dispatcher::restore(c, call);
+  f(c);
 }
 
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {

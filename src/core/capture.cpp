@@ -1,11 +1,14 @@
 #include "core/capture.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "base/allocator.h"
 #include "base/env.h"
 #include "base/parallel.h"
+#include "base/text.h"
+#include "core/fuse.h"
 #include "pellucid/lazy.h"
 #include "tensor/phantom.h"
 
@@ -19,6 +22,9 @@ constexpr size_t kMostHeld = size_t{256} << 20;  // bytes that only the capture 
 
 // The capture whose calls this thread runs.
 constinit thread_local Capture* executing = nullptr;
+
+// Who wants to know what runs how.
+constinit thread_local Explanation* explaining = nullptr;
 
 struct Executing {
   explicit Executing(Capture* c) : outer(std::exchange(executing, c)) {}
@@ -63,7 +69,7 @@ struct OwnCapture {
 // Whether the program has a handle of the storage, or something that it may read it through.
 bool seen(const Storage& s) { return holders(s) > 0; }
 
-bool any_seen(const std::vector<Storage*>& storages) {
+bool any_seen(const InlineVec<Storage*, 2>& storages) {
   return std::any_of(storages.begin(), storages.end(), [](const Storage* s) { return seen(*s); });
 }
 
@@ -89,7 +95,7 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
       if (s.captured.fetch_add(1, std::memory_order_relaxed) == 0 && s.data) held_bytes_ += s.bytes;
     });
     for (Storage* s : call->writes) {
-      ++writers_[s];
+      s->pending_writes.fetch_add(1, std::memory_order_relaxed);
       s->writer.store(this, std::memory_order_release);
     }
     calls_.push_back(std::move(call));
@@ -119,19 +125,20 @@ bool Capture::holds_too_much() {
 template <class Wanted> void Capture::run(const Wanted& wanted) {
   enum : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4 };
   enum class Fate : uint8_t { Kept, Runs, Forgotten };
-  std::unordered_map<const Storage*, uint8_t> later;
   std::vector<Fate> fates(calls_.size(), Fate::Kept);
-  const auto mark_of = [&](const Storage* s) {
-    const auto found = later.find(s);
-    return found == later.end() ? uint8_t{0} : found->second;
+  // Only what captured calls write is ever asked for, and only its own capture writes it.
+  const auto mark_of = [](const Storage* s) { return s->note.load(std::memory_order_relaxed); };
+  const auto mark = [](Storage* s, uint8_t how) {
+    if (s->pending_writes.load(std::memory_order_relaxed) != 0)
+      s->note.fetch_or(how, std::memory_order_relaxed);
   };
   for (size_t i = calls_.size(); i-- > 0;) {
     const CapturedCall& call = *calls_[i];
     bool run = wanted(call), kept = any_seen(call.writes);
     for (const Storage* s : call.writes) {
-      const uint8_t mark = mark_of(s);
-      run = run || (mark & (kRead | kWritten));
-      kept = kept || mark != 0;
+      const uint8_t later = mark_of(s);
+      run = run || (later & (kRead | kWritten));
+      kept = kept || later != 0;
     }
     for (const Tensor& t : call.inputs)
       run = run || (kept && t.defined() && (mark_of(t.impl().storage.get()) & kWritten));
@@ -141,10 +148,12 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
     }
     if (run) fates[i] = Fate::Runs;
     for (const Tensor& t : call.inputs)
-      if (t.defined()) later[t.impl().storage.get()] |= run ? kRead : kReadByKept;
+      if (t.defined()) mark(t.impl().storage.get(), run ? kRead : kReadByKept);
     if (run)
-      for (const Storage* s : call.writes) later[s] |= kWritten;
+      for (Storage* s : call.writes) mark(s, kWritten);
   }
+  for (const auto& call : calls_)
+    for (Storage* s : call->writes) s->note.store(0, std::memory_order_relaxed);
 
   // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
   struct Rest {
@@ -166,11 +175,53 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
       ++rest.kept;
       continue;
     }
-    if (fates[rest.next] == Fate::Runs) execute(*call);
-    release(*call);
-    call.reset();
+    size_t count = 1;
+    if (explaining && fates[rest.next] == Fate::Forgotten) ++explaining->forgotten;
+    if (fates[rest.next] == Fate::Runs) {
+      size_t end = rest.next;  // of the calls that run in a row
+      while (end < calls_.size() && fates[end] == Fate::Runs) ++end;
+      count = run_some({calls_.data() + rest.next, end - rest.next});
+    }
+    for (size_t i = rest.next; i < rest.next + count; ++i) {
+      release(*calls_[i]);
+      calls_[i].reset();
+    }
+    rest.next += count - 1;
   }
   if (rest.kept == 0) held_bytes_ = held_limit_ = 0;
+}
+
+void Capture::tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group) {
+  Explanation::Part part;
+  for (const auto& call : calls) part.ops.push_back(call->op.info->name);
+  if (const Tensor& out = calls.back()->outputs[0]; out.defined()) {
+    part.sizes.assign(out.sizes().begin(), out.sizes().end());
+    part.dtype = out.dtype();
+  }
+  if (group) {
+    part.unmade = group->unmade();
+    part.unmade_bytes = group->unmade_bytes();
+    part.end = group->end();
+  }
+  explaining->calls += static_cast<int64_t>(calls.size());
+  explaining->parts.push_back(std::move(part));
+}
+
+// Runs the first of the calls, or a group that begins with it; returns how many that were.
+size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
+  if (calls.size() > 1 && calls[0]->op.describes && calls[1]->op.describes &&
+      calls[0]->outputs[0].defined() && calls[0]->outputs[0].numel() >= least_fused &&
+      !(modes & kObserve)) {
+    Group group(calls, explaining != nullptr);
+    if (group.size() > 0) {
+      group.run();
+      if (explaining) tell(calls.first(group.size()), &group);
+      return group.size();
+    }
+  }
+  execute(*calls[0]);
+  if (explaining) tell(calls.first(1), nullptr);
+  return 1;
 }
 
 void Capture::execute(CapturedCall& call) {
@@ -183,9 +234,7 @@ void Capture::execute(CapturedCall& call) {
 // The call ran, or nobody can see that it did not.
 void Capture::release(CapturedCall& call) noexcept {
   for (Storage* s : call.writes) {
-    const auto found = writers_.find(s);
-    if (--found->second > 0) continue;
-    writers_.erase(found);
+    if (s->pending_writes.fetch_sub(1, std::memory_order_relaxed) > 1) continue;
     s->writer.store(nullptr, std::memory_order_release);
   }
   for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
@@ -274,6 +323,50 @@ void eval(TensorList tensors) {
 }
 
 void eval() { detail::Capture::own().flush(); }
+
+int64_t Explanation::fused() const {
+  int64_t n = 0;
+  for (const Part& p : parts) n += p.ops.size() > 1 ? static_cast<int64_t>(p.ops.size()) : 0;
+  return n;
+}
+
+std::string Explanation::text() const {
+  std::string out;
+  int64_t groups = 0, bytes = 0;
+  for (const Part& p : parts) {
+    if (p.ops.size() == 1) {
+      out += fmt::format("alone    {}  {}{}\n", p.ops[0], p.dtype, IntArrayRef(p.sizes));
+      continue;
+    }
+    bytes += p.unmade_bytes;
+    out += fmt::format("group {}  {}  {}{}\n", ++groups, fmt::join(p.ops, ", "), p.dtype,
+                       IntArrayRef(p.sizes));
+    out += fmt::format(
+        "         {} of {} results need no memory: {} are neither written nor read\n", p.unmade,
+        p.ops.size(), text::format_bytes(static_cast<double>(p.unmade_bytes)));
+    out += fmt::format("         it ends there: {}\n", p.end);
+  }
+  out +=
+      fmt::format("{} call{} ran, {} of them in {} group{}; {} forgotten; {} of results not made\n",
+                  calls, calls == 1 ? "" : "s", fused(), groups, groups == 1 ? "" : "s", forgotten,
+                  text::format_bytes(static_cast<double>(bytes)));
+  return out;
+}
+
+Explanation explain(const std::function<void()>& f) {
+  Explanation e;
+  struct Explaining {
+    explicit Explaining(Explanation* e) : outer(std::exchange(detail::explaining, e)) {}
+    ~Explaining() { detail::explaining = outer; }
+    Explanation* const outer;
+  };
+  eval();
+  const Explaining scope(&e);
+  const LazyGuard lazy;
+  f();
+  eval();
+  return e;
+}
 
 bool is_pending(const Tensor& t) {
   return t.has_storage() && detail::is_pending(*t.impl().storage);

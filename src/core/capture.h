@@ -4,12 +4,14 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "core/tape.h"
+#include "pellucid/detail/inline_vec.h"
 #include "pellucid/op.h"
 #include "recorder/recorder.h"
 #include "tensor/mode.h"
@@ -21,6 +23,8 @@ namespace pellucid::detail {
 /// its own handles later does not reach them.
 struct CapturedCall {
   explicit CapturedCall(const OpDef& definition) : op(definition) {}
+  static void* operator new(size_t bytes) { return pool_allocate(bytes); }
+  static void operator delete(void* p, size_t bytes) { pool_release(p, bytes); }
   const OpDef& op;
   bool in_place = false;
   bool tracked = false;  ///< a gradient may be asked for, so hidden outputs are wanted
@@ -29,11 +33,13 @@ struct CapturedCall {
   uint64_t seed = 0, random_offset = 0;
   profile::LaterPlace place;
   uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
-  Tensors inputs;
+  InlineVec<Tensor, 3> inputs;
   std::array<Tensor, Call::kMaxOutputs> outputs;
-  std::vector<Storage*> writes;
+  InlineVec<Storage*, 2> writes;
   OwnedAttrs attrs;
 };
+
+class Group;
 
 /// The calls of one thread that did not run yet. Any thread may make them run.
 class Capture {
@@ -51,14 +57,15 @@ class Capture {
 
  private:
   template <class Wanted> void run(const Wanted& wanted);
+  void tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group);
+  size_t run_some(std::span<const std::unique_ptr<CapturedCall>> calls);
   void execute(CapturedCall& call);
   void release(CapturedCall& call) noexcept;
   bool holds_too_much();
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<CapturedCall>> calls_;
-  std::unordered_map<const Storage*, uint32_t> writers_;  // how many calls write it
-  size_t held_bytes_ = 0;                                 // of storages that have memory
+  size_t held_bytes_ = 0;  // of storages that have memory
   size_t held_limit_ = 0;
 };
 
@@ -68,6 +75,10 @@ Ref<Storage> pending_storage(size_t bytes);
 void run_users_elsewhere(const Storage& s, const Capture* own);
 /// Runs the kernel of a captured call (core/call.cpp).
 void run_captured(CapturedCall& call);
+/// Lets the kernel say what it would run, for an op that describes itself.
+void describe_captured(CapturedCall& call, kernels::TileStep& step);
+/// Calls f with a captured call as its kernel would see it.
+void with_captured(CapturedCall& call, const std::function<void(const Call&)>& f);
 /// Asks the environment for this thread's modes.
 void choose_modes();
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/capture.h"
 #include "core/registry.h"
 #include "pellucid/estimate.h"
 #include "tensor/mode.h"
@@ -208,6 +209,62 @@ void Watch::tell_cost(const Call& c) noexcept {
     profile::define_cost(signature_, describe_cost(c));
   } catch (const std::exception&) {
     // A cost that needs what the call no longer has: the signature stays without one.
+  }
+}
+
+// A group costs what its ops cost, and moves what they move less the results that it does not
+// make, once written and at least once read.
+void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unmade) noexcept {
+  using profile::EventKind;
+  try {
+    uint64_t hash = mix(0xf05e, calls.size(), static_cast<uint64_t>(unmade));
+    int64_t elements = 0;
+    for (detail::CapturedCall* call : calls) {
+      detail::with_captured(*call, [&](const Call& c) { hash = mix(hash, hash_of(c, elements)); });
+      if (call->node != 0) node_ = call->node;
+    }
+    if (!profile::begin_call(this, EventKind::Op, hash, 0)) {
+      uint32_t signature = profile::find_signature(hash);
+      if (signature == 0) {
+        std::string name = "fused";
+        Json inputs = Json::array(), outputs = Json::array();
+        double flops = 0, contraction = 0, bytes = 0;
+        bool rows = false;
+        for (detail::CapturedCall* call : calls) {
+          name += (name.size() < 80 ? "_" + call->op.info->name : "");
+          rows |= call->op.kind != OpKind::Pointwise;
+          detail::with_captured(*call, [&](const Call& c) {
+            if (!c.op().cost) return;
+            const FlopSplit split = split_flops(c);
+            flops += split.total;
+            contraction += split.contraction;
+            bytes += c.op().cost(c).bytes;
+          });
+          for (const Tensor& t : call->inputs)
+            if (t.defined() && t.impl().storage->data) inputs.push_back(tensor_json(t));
+          if (call->outputs[0].impl().storage->data)
+            outputs.push_back(tensor_json(call->outputs[0]));
+        }
+        signature = profile::define_signature(
+            hash, EventKind::Op,
+            members(
+                {{"name", name},
+                 {"op_kind",
+                  kOpKindNames[static_cast<size_t>(rows ? OpKind::Reduction : OpKind::Pointwise)]},
+                 {"inputs", inputs},
+                 {"attributes", ""}}));
+        profile::define_cost(
+            signature, members({{"outputs", outputs},
+                                {"flops", flops},
+                                {"bytes", std::max(0.0, bytes - 2.0 * static_cast<double>(unmade))},
+                                {"contraction", contraction}}));
+      }
+      profile::begin_new_call(this, EventKind::Op, hash, 0, signature);
+    }
+    begun_ = true;
+    if (elements >= kLeastCounted) profile::count_usage(this);
+  } catch (const std::exception&) {
+    // A group that cannot be described is not recorded.
   }
 }
 

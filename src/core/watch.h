@@ -2,6 +2,8 @@
 // ended. Off, it is a load and a branch.
 #pragma once
 
+#include <span>
+
 #include "pellucid/op.h"
 #include "recorder/recorder.h"
 
@@ -35,6 +37,34 @@ class Watch {
   bool begun_ = false;
   bool is_new_ = false;  // its cost is not known yet
   uint32_t signature_ = 0;
+};
+
+namespace detail {
+struct CapturedCall;
+}
+
+/// The same for captured calls that run as one.
+class GroupWatch {
+ public:
+  /// `unmade`: bytes of results that need no memory.
+  GroupWatch(std::span<detail::CapturedCall* const> calls, int64_t unmade) noexcept {
+    if (profile::recording()) [[unlikely]]
+      begin(calls, unmade);
+  }
+  void done() noexcept {
+    if (begun_) profile::end_scope(this, node_);
+    begun_ = false;
+  }
+  ~GroupWatch() {
+    if (begun_) [[unlikely]]
+      profile::end_scope(this, 0, true);
+  }
+  GroupWatch(const GroupWatch&) = delete;
+
+ private:
+  void begin(std::span<detail::CapturedCall* const> calls, int64_t unmade) noexcept;
+  bool begun_ = false;
+  uint64_t node_ = 0;
 };
 
 }  // namespace pellucid

@@ -25,6 +25,7 @@ using InnerLoop = void (*)(const void* functor, void* out, const void* const* in
 /// The loops of one formula at one ISA level; null for types that the policy leaves out.
 struct LoopTable {
   InnerLoop f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr;
+  size_t functor_bytes = 0;
 };
 
 /// Types policies.
@@ -185,6 +186,7 @@ template <class F, class K, class T> struct FormulaLoop {
 
 template <class F, class K, class Types> constexpr LoopTable loop_table(Isa level) {
   LoopTable t;
+  t.functor_bytes = sizeof(F);
   if constexpr (Types::floats) {
     t.f32 = IsaLoops<FormulaLoop<F, K, float>, const void*, void*, const void* const*, int64_t>::at(
         level);

@@ -9,7 +9,7 @@ namespace pellucid::kernels {
 
 IterationPlan::IterationPlan(IntArrayRef shape, std::span<const int64_t* const> operand_strides)
     : operands(static_cast<int>(operand_strides.size())) {
-  PELLUCID_ASSERT(shape.size() <= kMaxDims && operands <= kMaxOperands);
+  PELLUCID_ASSERT(shape.size() <= kMaxDims && operands <= kMaxPlanned);
   for (size_t d = shape.size(); d-- > 0;) {
     numel *= shape[d];
     if (shape[d] == 1) continue;

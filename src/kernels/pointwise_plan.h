@@ -11,7 +11,8 @@
 namespace pellucid::kernels {
 
 inline constexpr int kMaxDims = 64;
-inline constexpr int kMaxOperands = 8;
+inline constexpr int kMaxOperands = 8;  // of one loop
+inline constexpr int kMaxPlanned = 17;  // of a fused group (tiles.h)
 
 /// Dimension 0 is the innermost; strides count elements.
 struct IterationPlan {
@@ -19,7 +20,7 @@ struct IterationPlan {
   int operands = 0;
   int64_t numel = 1;
   int64_t sizes[kMaxDims];
-  int64_t strides[kMaxOperands][kMaxDims];
+  int64_t strides[kMaxPlanned][kMaxDims];
 
   /// `strides` has one array per operand, each as long as the shape; the first is written to.
   IterationPlan(IntArrayRef shape, std::span<const int64_t* const> operand_strides);

@@ -169,6 +169,7 @@ extern constinit const OpDef gelu_op = {
     .onnx = {"Gelu", 20},
     .samples = gelu_samples,
     .any_layout = true,
+    .describes = true,
     .activation = true,
 };
 extern constinit const OpDef gelu_backward_op = {
@@ -190,6 +191,7 @@ extern constinit const OpDef gelu_backward_op = {
           s.add({sample_randn({3, 4}), sample_randn({3, 4})}, {{"approximate", "tanh"}});
         },
     .any_layout = true,
+    .describes = true,
 };
 
 extern constinit const OpDef softplus_op =
@@ -247,7 +249,8 @@ extern constinit const OpDef elu_backward_op = {
                                       randn({4096, 1024})};
           });
         },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 extern constinit const OpDef selu_op = {
     .schema = "selu[_](Tensor self) -> Tensor",
     .doc = "elu with the alpha and scale that keep mean 0 and variance 1",
@@ -255,6 +258,7 @@ extern constinit const OpDef selu_op = {
     .compose = [](const Call& c) -> Tensors { return {elu(c.in(0), kSeluAlpha, kSeluScale)}; },
     .onnx = {"Selu", 6},
     .samples = floating_samples,
+    .describes = true,
     .activation = true,
 };
 extern constinit const OpDef celu_op = {

@@ -163,6 +163,7 @@ extern constinit const OpDef relu6_op = {
     .kind = OpKind::Pointwise,
     .compose = [](const Call& c) -> Tensors { return {hardtanh(c.in(0), 0, 6)}; },
     .samples = kink_samples,
+    .describes = true,
     .activation = true,
 };
 extern constinit const OpDef threshold_op = activation(unary_same<Threshold, Accept::NoBool>(
@@ -253,6 +254,7 @@ extern constinit const OpDef softshrink_op = {
           s.error({sample_randn({2}), -1.0}, "lambd must not be negative");
         },
     .any_layout = true,
+    .describes = true,
     .activation = true,
 };
 extern constinit const OpDef softshrink_backward_op = unary_backward<Softshrink>(

@@ -129,7 +129,7 @@ extern constinit const OpDef add_op = {
     .onnx = {"Add", 14},
     .samples = add_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef sub_op = {
     .schema = "sub|subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
@@ -142,7 +142,7 @@ extern constinit const OpDef sub_op = {
     .onnx = {"Sub", 14},
     .samples = sub_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef rsub_op = {
     .schema = "rsub(Tensor self, Tensor|Scalar other, Scalar alpha=1) -> Tensor",

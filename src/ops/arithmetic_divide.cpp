@@ -151,6 +151,7 @@ extern constinit const OpDef div_mode_op = {
     .vjp = div_mode_vjp,
     .samples = div_mode_samples,
     .any_layout = true,
+    .describes = true,
 };
 extern constinit const OpDef floor_divide_op = {
     .schema = "floor_divide[_](Tensor self, Tensor|Scalar other) -> Tensor",
@@ -163,7 +164,7 @@ extern constinit const OpDef floor_divide_op = {
     .vjp = no_gradient,
     .samples = modulo_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef fmod_op = {
     .schema = "fmod[_](Tensor self, Tensor|Scalar other) -> Tensor",
@@ -177,7 +178,7 @@ extern constinit const OpDef fmod_op = {
     .vjp = [](const Vjp& v) { return modulo_vjp(v, "trunc"); },
     .samples = modulo_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef remainder_op = {
     .schema = "remainder[_](Tensor|Scalar self, Tensor|Scalar other) -> Tensor",
@@ -191,6 +192,6 @@ extern constinit const OpDef remainder_op = {
     .vjp = [](const Vjp& v) { return modulo_vjp(v, "floor"); },
     .samples = modulo_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 }  // namespace pellucid

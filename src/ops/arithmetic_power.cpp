@@ -253,7 +253,7 @@ extern constinit const OpDef pow_op = {
     .onnx = {"Pow", 15},
     .samples = pow_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef float_power_op = {
     .schema = "float_power[_](Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor",

@@ -6,8 +6,8 @@
 
 #include "core/generated_support.h"
 #include "kernels/convert.h"
+#include "kernels/tiles.h"
 #include "pellucid/ops.h"
-#include "tensor/pending.h"
 
 namespace pellucid {
 
@@ -253,7 +253,8 @@ void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out) {
 
 namespace {
 
-// Few elements, all row-major in their compute types: nothing to plan.
+// Few elements, all row-major in their compute types: nothing to plan. The dispatcher has computed
+// what was pending.
 bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c,
                const detail::TensorImpl& out, DType computed, DType out_computed,
                std::span<const size_t> inputs, bool first_is_bool) {
@@ -263,17 +264,13 @@ bool run_small(kernels::InnerLoop loop, const void* formula, const Call& c,
     return static_cast<char*>(t.storage->data) + t.offset * element_size(t.dtype);
   };
   const void* data[4];
-  bool pending = detail::is_pending(*out.storage);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const detail::TensorImpl& t = c.in(inputs[i]).impl();
     if (t.dtype != (first_is_bool && i == 0 ? kBool : computed) || t.numel != out.numel ||
         !t.is_contiguous())
       return false;
-    pending |= detail::is_pending(*t.storage);
     data[i] = address(t);
   }
-  if (pending) [[unlikely]]
-    return false;  // the general way asks for the values
   loop(formula, address(out), data, out.numel);
   return true;
 }
@@ -288,6 +285,20 @@ void run_loop(const Call& c, const kernels::LoopTable& loops, const void* formul
   const kernels::InnerLoop loop = kernels::loop_for(loops, computed);
   PELLUCID_CHECK(loop, TypeError, "{}: not defined for {}.", c.name(), c.in(inputs[0]).dtype());
   const detail::TensorImpl& out = c.out().impl();
+  if (kernels::TileStep* step = c.described()) [[unlikely]] {
+    if (!step->set_context(formula, loops.functor_bytes)) return;
+    step->loop = loop;
+    step->work = work;
+    step->out_computed = out_computed;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const DType wanted = first_is_bool && i == 0 ? kBool : computed;
+      step->inputs[i] = {.number = static_cast<uint8_t>(inputs[i]),
+                         .computed = wanted,
+                         .through = wanted == kBool ? kBool : promoted.value_or(computed)};
+    }
+    step->input_count = static_cast<uint8_t>(inputs.size());
+    return;
+  }
   if (run_small(loop, formula, c, out, computed, out_computed, inputs, first_is_bool)) return;
 
   const IntArrayRef shape = out.sizes;

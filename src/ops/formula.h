@@ -170,7 +170,8 @@ constexpr OpDef unary_backward(std::string_view schema, std::string_view doc,
           .saved = Saved::Inputs,
           .vjp = grad_vjp<F>,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// The op f'(x) * grad_output that a factory makes beside the op itself. Registration names it: the
@@ -187,7 +188,8 @@ inline constinit OpDef backward_of = {
     .vjp = grad_vjp<F>,
     .samples =
         [](Samples& s) { derived_backward_samples(backward_of<F>, grad_from_output<F>(), s); },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 /// The same op with the derivative of its formula, as an op of its own.
 template <class F> constexpr OpDef with_backward(OpDef op) {
@@ -210,7 +212,8 @@ constexpr OpDef unary(std::string_view schema, std::string_view doc, void (*samp
                            .kernel = run_formula<F, 1, kernels::FloatTypes, Result::Float>,
                            .onnx = onnx,
                            .samples = samples,
-                           .any_layout = true});
+                           .any_layout = true,
+                           .describes = true});
 }
 
 /// The same where PyTorch has an op of its own for the derivative, which is given.
@@ -227,7 +230,8 @@ constexpr OpDef unary(std::string_view schema, std::string_view doc, void (*samp
           .vjp = unary_vjp<F, Backward>,
           .onnx = onnx,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// A unary op on floating values whose derivative is one op.
@@ -244,7 +248,8 @@ constexpr OpDef unary_float(std::string_view schema, std::string_view doc, Saved
           .vjp = vjp,
           .onnx = onnx,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// A unary op that keeps the dtype (abs, relu, sign…), on integers too; its derivative may be
@@ -262,7 +267,8 @@ constexpr OpDef unary_same(std::string_view schema, std::string_view doc, Saved 
           .vjp = vjp,
           .onnx = onnx,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// A binary op with its vjp.
@@ -279,7 +285,8 @@ constexpr OpDef binary(std::string_view schema, std::string_view doc, Saved save
           .vjp = vjp,
           .onnx = onnx,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// A predicate of N inputs: the result is bool and no gradient flows.
@@ -295,7 +302,8 @@ constexpr OpDef predicate(std::string_view schema, std::string_view doc, void (*
           .vjp = no_gradient,
           .onnx = onnx,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 /// The op as one that networks use between their layers.

@@ -67,7 +67,7 @@ extern constinit const OpDef polygamma_op = {
           s.error({-1, sample_uniform({2}, 0.5, 5.0)}, "n must be from 0 to 100, found -1");
         },
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef standard_gamma_grad_op =
     binary<GammaSlope, kernels::FloatTypes, Result::Float, Accept::Floating>(

@@ -155,7 +155,8 @@ constexpr OpDef loss_backward(std::string_view schema, std::string_view doc,
           .saved = Saved::Inputs,
           .vjp = loss_backward_vjp<F, Self>,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = true};
 }
 
 }  // namespace pellucid

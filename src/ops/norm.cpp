@@ -4,9 +4,11 @@
 
 #include <limits>
 
+#include "kernels/tiles.h"
 #include "ops/norm.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 namespace {
@@ -81,7 +83,38 @@ double eps_of(const AttrReader& a, size_t i, DType input) {
                            : std::numeric_limits<float>::epsilon();
 }
 
+template <bool Centred> void layer_rows(const void* context, const kernels::TileRows& t) {
+  kernels::LayerNorm l = *static_cast<const kernels::LayerNorm*>(context);
+  l.rows = t.rows;
+  l.x = t.in[0];
+  if constexpr (Centred)
+    kernels::layer_norm(l, t.out[0], t.out[1], t.out[2]);
+  else
+    kernels::rms_norm(l, t.out[0], t.out[1]);
+}
+
+// Rows are independent of each other; the weights are the same for all of them.
+template <bool Centred> void describe_layer(const Call& c) {
+  const DType type = c.in(0).dtype();
+  const auto parameter = [&](size_t i) -> const void* {
+    return c.has_in(i) && c.in(i).numel() > 0 ? c.in(i).raw_data() : nullptr;
+  };
+  for (const size_t i : {1, 2})
+    if (c.has_in(i) && (!c.in(i).is_contiguous() || detail::is_pending(*c.in(i).impl().storage)))
+      return;
+  kernels::TileStep& step = *c.described();
+  const int64_t n = rows_of(c.in(0).sizes(), c.ints(0)).n;
+  step.by_rows(layer_rows<Centred>, n,
+               kernels::LayerNorm{type, 0, n, nullptr, parameter(1),
+                                  Centred ? parameter(2) : nullptr, eps_of(c, 1, type)});
+  step.work = 4;
+  step.out_computed = type;
+  step.input_count = 1;
+  step.inputs[0] = {.number = 0, .computed = type, .through = type};
+}
+
 template <bool Centred> void run_layer(Call& c) {
+  if (c.described()) return describe_layer<Centred>(c);
   const NoGradGuard off;
   const Tensor x = contiguous_values(c.in(0)), w = contiguous_if(c, 1),
                b = Centred ? contiguous_if(c, 2) : Tensor();
@@ -326,22 +359,24 @@ extern constinit const OpDef layer_norm_op = {
     .saved = Saved::input(0) | Saved::input(1) | Saved::output(1) | Saved::output(2),
     .vjp = layer_norm_vjp,
     .onnx = {"LayerNormalization", 17},
-    .samples = [](Samples& s) {
-      s.add({sample_randn({3, 5}), Value::ints({5}), sample_randn({5}), sample_randn({5})});
-      s.add({sample_randn({2, 2, 3}), Value::ints({2, 3}), sample_randn({2, 3})});
-      s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({4})}, {{"eps", 1e-2}});
-      s.add({sample_randn({4}), Value::ints({4}), {}, sample_randn({4})});
-      s.add({sample_randn({0, 3}), Value::ints({3})});
-      s.error({sample_randn({2, 3}), Value::ints({4})},
-              "the input's last sizes must be normalized_shape [4]");
-      s.error({sample_randn({2, 3}), Value::ints({3}), sample_randn({2})},
-              "'weight' must have sizes [3], found [2]");
-      s.error({sample_randn({2, 3}), Value::ints({})}, "normalized_shape is empty");
-      s.error({sample_ints({2, 3}, 0, 5), Value::ints({3})}, "must be a floating tensor");
-      s.large([] {
-        return Values{randn({4096, 1024}), Value::ints({1024}), randn({1024}), randn({1024})};
-      });
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({3, 5}), Value::ints({5}), sample_randn({5}), sample_randn({5})});
+          s.add({sample_randn({2, 2, 3}), Value::ints({2, 3}), sample_randn({2, 3})});
+          s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({4})}, {{"eps", 1e-2}});
+          s.add({sample_randn({4}), Value::ints({4}), {}, sample_randn({4})});
+          s.add({sample_randn({0, 3}), Value::ints({3})});
+          s.error({sample_randn({2, 3}), Value::ints({4})},
+                  "the input's last sizes must be normalized_shape [4]");
+          s.error({sample_randn({2, 3}), Value::ints({3}), sample_randn({2})},
+                  "'weight' must have sizes [3], found [2]");
+          s.error({sample_randn({2, 3}), Value::ints({})}, "normalized_shape is empty");
+          s.error({sample_ints({2, 3}, 0, 5), Value::ints({3})}, "must be a floating tensor");
+          s.large([] {
+            return Values{randn({4096, 1024}), Value::ints({1024}), randn({1024}), randn({1024})};
+          });
+        },
+    .describes = true};
 
 extern constinit const OpDef layer_norm_backward_op = {
     .schema =
@@ -399,16 +434,18 @@ extern constinit const OpDef rms_norm_op = {
     .kernel = run_layer<false>,
     .saved = Saved::input(0) | Saved::input(1) | Saved::output(1),
     .vjp = rms_norm_vjp,
-    .samples = [](Samples& s) {
-      s.add({sample_randn({3, 5}), Value::ints({5}), sample_randn({5})});
-      s.add({sample_randn({2, 2, 3}), Value::ints({2, 3})}, {{"eps", 1e-3}});
-      s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({4}), sample_randn({4})});
-      s.error({sample_randn({2, 3}), Value::ints({4})},
-              "the input's last sizes must be normalized_shape [4]");
-      s.error({sample_randn({2, 3}), Value::ints({3}), sample_randn({2})},
-              "'weight' must have sizes [3], found [2]");
-      s.large([] { return Values{randn({4096, 1024}), Value::ints({1024}), randn({1024})}; });
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({3, 5}), Value::ints({5}), sample_randn({5})});
+          s.add({sample_randn({2, 2, 3}), Value::ints({2, 3})}, {{"eps", 1e-3}});
+          s.add({sample_randn({4, 3}).permute({1, 0}), Value::ints({4}), sample_randn({4})});
+          s.error({sample_randn({2, 3}), Value::ints({4})},
+                  "the input's last sizes must be normalized_shape [4]");
+          s.error({sample_randn({2, 3}), Value::ints({3}), sample_randn({2})},
+                  "'weight' must have sizes [3], found [2]");
+          s.large([] { return Values{randn({4096, 1024}), Value::ints({1024}), randn({1024})}; });
+        },
+    .describes = true};
 
 extern constinit const OpDef rms_norm_backward_op = {
     .schema =

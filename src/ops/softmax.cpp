@@ -1,6 +1,7 @@
 // softmax, log_softmax and softmin over one dim, each one pass, and their gradients.
 #include "kernels/softmax.h"
 
+#include "kernels/tiles.h"
 #include "ops/common.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -30,7 +31,38 @@ void infer_softmax(Call& c) {
   c.make_output(c.in(0).sizes(), t);
 }
 
+// What a loop over rows needs to know.
+struct RowsOfSoftmax {
+  DType type;
+  int64_t n;
+};
+template <bool Log> void softmax_rows(const void* context, const kernels::TileRows& t) {
+  const auto& s = *static_cast<const RowsOfSoftmax*>(context);
+  kernels::softmax(s.type, t.in[0], t.out[0], {t.rows, s.n, 1}, Log);
+}
+template <bool Log> void softmax_backward_rows(const void* context, const kernels::TileRows& t) {
+  const auto& s = *static_cast<const RowsOfSoftmax*>(context);
+  kernels::softmax_backward(s.type, t.in[0], t.in[1], t.out[0], {t.rows, s.n, 1}, Log);
+}
+// Along the last dim, rows are independent of each other.
+void describe(const Call& c, kernels::RowLoop loop, size_t inputs) {
+  const Tensor& out = c.out();
+  const kernels::SoftmaxShape shape = shape_of(out.sizes(), softmax_dim(c));
+  kernels::TileStep& step = *c.described();
+  for (size_t i = 0; i < inputs; ++i)
+    if (c.in(i).dtype() != out.dtype()) return;
+  if (shape.inner != 1 || out.dim() == 0) return;
+  step.by_rows(loop, shape.dim, RowsOfSoftmax{out.dtype(), shape.dim});
+  step.work = 4;
+  step.out_computed = out.dtype();
+  step.input_count = static_cast<uint8_t>(inputs);
+  for (size_t i = 0; i < inputs; ++i)
+    step.inputs[i] = {
+        .number = static_cast<uint8_t>(i), .computed = out.dtype(), .through = out.dtype()};
+}
+
 template <bool Log> void run_softmax(Call& c) {
+  if (c.described()) return describe(c, softmax_rows<Log>, 1);
   const NoGradGuard off;
   const Tensor& out = c.out();
   const Tensor x =
@@ -52,6 +84,7 @@ void infer_backward(Call& c) {
 }
 
 template <bool Log> void run_backward(Call& c) {
+  if (c.described()) return describe(c, softmax_backward_rows<Log>, 2);
   const NoGradGuard off;
   const Tensor grad = contiguous_values(c.in(0)), y = contiguous_values(c.in(1));
   kernels::softmax_backward(y.dtype(), grad.raw_data(), y.raw_data(), c.out().raw_data(),
@@ -123,6 +156,7 @@ extern constinit const OpDef softmax_op = {
     },
     .onnx = {"Softmax", 13},
     .samples = samples_of_softmax,
+    .describes = true,
     .activation = true};
 
 extern constinit const OpDef softmax_backward_op = {
@@ -134,7 +168,8 @@ extern constinit const OpDef softmax_backward_op = {
     .kernel = run_backward<false>,
     .saved = Saved::Inputs,
     .vjp = softmax_backward_vjp,
-    .samples = samples_of_backward<softmax>};
+    .samples = samples_of_backward<softmax>,
+    .describes = true};
 
 extern constinit const OpDef log_softmax_op = {
     .schema =
@@ -150,6 +185,7 @@ extern constinit const OpDef log_softmax_op = {
     },
     .onnx = {"LogSoftmax", 13},
     .samples = samples_of_softmax,
+    .describes = true,
     .activation = true};
 
 extern constinit const OpDef log_softmax_backward_op = {
@@ -161,7 +197,8 @@ extern constinit const OpDef log_softmax_backward_op = {
     .kernel = run_backward<true>,
     .saved = Saved::Inputs,
     .vjp = log_softmax_backward_vjp,
-    .samples = samples_of_backward<log_softmax>};
+    .samples = samples_of_backward<log_softmax>,
+    .describes = true};
 
 extern constinit const OpDef softmin_op = {
     .schema = "softmin(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",

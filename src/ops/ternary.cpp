@@ -295,7 +295,7 @@ extern constinit const OpDef where_op = {
           });
         },
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef clamp_op = {
     .schema =
@@ -310,7 +310,7 @@ extern constinit const OpDef clamp_op = {
     .onnx = {"Clip", 13},
     .samples = clamp_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef clamp_backward_op = unary_backward<ClampNumbers>(
     "clamp_backward(Tensor grad_output, Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
@@ -354,7 +354,7 @@ extern constinit const OpDef lerp_op = {
                   "must be a floating tensor");
         },
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef addcmul_op = {
     .schema =
@@ -368,7 +368,7 @@ extern constinit const OpDef addcmul_op = {
     .vjp = addcmul_vjp,
     .samples = addc_samples,
     .any_layout = true,
-};
+    .describes = true};
 
 extern constinit const OpDef addcdiv_op = {
     .schema =
@@ -387,6 +387,6 @@ extern constinit const OpDef addcdiv_op = {
                   "are both integers");
         },
     .any_layout = true,
-};
+    .describes = true};
 
 }  // namespace pellucid

@@ -232,6 +232,7 @@ extern constinit const OpDef square_op = {
     .vjp = unary_vjp<Square, square_backward_op>,
     .samples = unary_samples,
     .any_layout = true,
+    .describes = true,
 };
 extern constinit const OpDef square_backward_op =
     unary_backward<Square>("square_backward(Tensor grad_output, Tensor self) -> Tensor",
@@ -289,6 +290,6 @@ extern constinit const OpDef nan_to_num_op = {
           s.add_no_grad({sample_ints({4}, -1, 2)});
         },
     .any_layout = true,
-};
+    .describes = true};
 
 }  // namespace pellucid

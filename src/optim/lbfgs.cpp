@@ -146,10 +146,10 @@ Tensor LBFGS::step(LossClosure closure) {
       return LinePoint{t, value, product(found, s.d()), found};
     };
     if (o.line_search_fn() || i < o.max_iter()) {
-      const LinePoint p = o.line_search_fn() ? strong_wolfe(evaluate, {0, loss, slope, gradient},
-                                                            s.t(), most_evaluations - evaluations,
-                                                            greatest(s.d()), o.tolerance_change())
-                                             : evaluate(s.t());
+      const LinePoint p = o.line_search_fn()
+                              ? strong_wolfe(evaluate, {0, loss, slope, gradient}, s.t(),
+                                             most_evaluations - evaluations, greatest(s.d()))
+                              : evaluate(s.t());
       s.t(p.t);
       loss = p.value;
       gradient = p.gradient;

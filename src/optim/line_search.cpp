@@ -11,6 +11,7 @@ namespace pellucid::optim {
 namespace {
 
 constexpr double kFall = 1e-4, kFlatten = 0.9;  // the conditions' constants
+constexpr double kNarrow = 1e-9;  // whatever the optimiser's own tolerance is, as in PyTorch
 
 /// The minimum of the cubic through two points and their slopes, kept within [low, high].
 double cubic_minimum(const LinePoint& p, const LinePoint& q, double low, double high) {
@@ -41,8 +42,7 @@ double step_inside(const LinePoint& a, const LinePoint& b, bool& near_end) {
 }  // namespace
 
 LinePoint strong_wolfe(const std::function<LinePoint(double t)>& at, const LinePoint& start,
-                       double t, int64_t most_tries, double direction_size,
-                       double tolerance_change) {
+                       double t, int64_t most_tries, double direction_size) {
   const auto too_high = [&](const LinePoint& p) {
     return p.value > start.value + kFall * p.t * start.slope;
   };
@@ -65,7 +65,7 @@ LinePoint strong_wolfe(const std::function<LinePoint(double t)>& at, const LineP
   LinePoint low = rising ? before : now, high = rising ? now : before;
   bool near_end = false;
   for (; tries < most_tries; ++tries) {
-    if (std::abs(high.t - low.t) * direction_size < tolerance_change) break;
+    if (std::abs(high.t - low.t) * direction_size < kNarrow) break;
     now = at(step_inside(low, high, near_end));
     if (too_high(now) || now.value >= low.value) {
       high = now;

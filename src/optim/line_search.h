@@ -16,10 +16,8 @@ struct LinePoint {
 
 /// The first point found from the guess `t` on where the value has fallen enough and the slope has
 /// flattened enough, or the best one after 1 + most_tries evaluations. `direction_size` is the
-/// direction's greatest magnitude: a bracket that moves no parameter by tolerance_change is not
-/// searched on.
+/// direction's greatest magnitude: a bracket that moves no parameter by 1e-9 is not searched on.
 LinePoint strong_wolfe(const std::function<LinePoint(double t)>& at, const LinePoint& start,
-                       double t, int64_t most_tries, double direction_size,
-                       double tolerance_change);
+                       double t, int64_t most_tries, double direction_size);
 
 }  // namespace pellucid::optim

@@ -40,6 +40,9 @@ struct PELLUCID_API Storage : RefCounted {
   std::atomic<uint32_t> captured{0};
   /// Which capture has calls that write the bytes and did not run yet; null for none.
   std::atomic<Capture*> writer{nullptr};
+  /// How many such calls there are, and what that capture notes while it decides which of them run.
+  std::atomic<uint32_t> pending_writes{0};
+  std::atomic<uint8_t> note{0};
 
   static void destroy(Storage* s) noexcept;
 };

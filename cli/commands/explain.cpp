@@ -1,0 +1,106 @@
+// pellucid explain: which calls of an expression run as one when it is evaluated lazily, what that
+// saves, and why others do not.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/commands/commands.h"
+#include "cli/expr/compile.h"
+#include "cli/text.h"
+#include "cli/timed_code.h"
+#include "cli/values.h"
+#include "pellucid/autograd.h"
+#include "pellucid/lazy.h"
+
+namespace pellucid::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kPairs = 15;
+constexpr double kBlockSeconds = 0.02;
+
+Json as_json(const Explanation& e, const Comparison* times) {
+  Json j = {{"calls", e.calls}, {"fused", e.fused()}, {"forgotten", e.forgotten}};
+  j["parts"] = Json::array();
+  for (const Explanation::Part& p : e.parts)
+    j["parts"].push_back({{"ops", p.ops},
+                          {"dtype", fmt::format("{}", p.dtype)},
+                          {"sizes", p.sizes},
+                          {"results_without_memory", p.unmade},
+                          {"bytes_not_made", p.unmade_bytes},
+                          {"ends_because", p.end}});
+  if (times) {
+    j["eager_seconds"] = median(times->first);
+    j["lazy_seconds"] = median(times->second);
+    j["ratio"] = times->ratio;
+    j["interval"] = {times->interval.low, times->interval.high};
+  }
+  return j;
+}
+
+int run_explain(const Args& args) {
+  std::string expression;
+  std::vector<std::string> bindings;
+  bool json = false, strict = false, no_time = false;
+  CommandLine line(args);
+  line.add_option("EXPR", expression, "What to compute; statements are separated by ';'")
+      ->required();
+  line.add_option("NAME=VALUE", bindings, "Variables: numbers, lists or expressions");
+  line.add_flag("--strict", strict, "Exit with 1 if some call ran outside a group");
+  line.add_flag("--no-time", no_time, "Do not measure");
+  line.add_json(json);
+  line.read();
+
+  const NoGradGuard off;
+  Machine machine;
+  for (const std::string& binding : bindings) {
+    const size_t equals = binding.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("'{}' is no NAME=VALUE", binding));
+    machine.run(expr::compile(binding));
+  }
+  const expr::Code code = expr::compile(expression);
+  Object result;
+  const Explanation e = explain([&] { result = machine.run(code); });
+  std::optional<Comparison> times;
+  if (!no_time && e.calls > 0) {
+    const TimedLoop eager = loop_of(machine, code, false), lazy = loop_of(machine, code, true);
+    times = compare_loops(eager, lazy, autorange(eager, kBlockSeconds),
+                          autorange(lazy, kBlockSeconds), kPairs);
+  }
+  if (json) {
+    fmt::print(args.out, "{}", json_text(as_json(e, times ? &*times : nullptr)));
+  } else {
+    fmt::print(args.out, "{}", e.text());
+    if (times)
+      fmt::print(args.out,
+                 "eager {}, lazy {}: {:.2f} times as fast ({:.0f} % interval {:.2f} to {:.2f})\n",
+                 format_time(median(times->first)), format_time(median(times->second)),
+                 times->ratio, std::floor(100 * times->interval.confidence), times->interval.low,
+                 times->interval.high);
+  }
+  return strict && e.fused() < e.calls ? 1 : 0;
+}
+
+}  // namespace
+
+const Command kExplain{
+    .name = "explain",
+    .summary = "Tell which ops of an expression run as one, and why others do not",
+    .description =
+        "Evaluates the expression lazily: its calls are captured, and neighbours over one shape "
+        "run as a group, tile by tile, so that what only the group reads needs no memory. Lists "
+        "the groups and the calls that ran alone, in order, with the bytes that were neither "
+        "written nor read and the reason why each group ends; then measures the expression "
+        "eagerly and lazily, in turns. Results have the same bits both ways.",
+    .examples =
+        "pellucid explain 'layer_norm(gelu(x*100+10)+x, [1024])' 'x=rand(4096,1024)'\n"
+        "pellucid explain 'softmax(q*0.125 + mask, -1)' 'q=randn(8,128,128)' "
+        "'mask=zeros(128,128)'\n"
+        "pellucid explain 'a @ b + c' 'a=rand(64,64)' 'b=rand(64,64)' c=1 --json",
+    .run = run_explain};
+
+}  // namespace pellucid::cli

@@ -1,0 +1,233 @@
+#include "core/fuse.h"
+
+#include <algorithm>
+
+#include "base/allocator.h"
+#include "core/registry.h"
+#include "core/watch.h"
+#include "kernels/pointwise_plan.h"
+
+namespace pellucid::detail {
+
+int64_t least_fused = kLeastFused;
+constinit std::atomic<int64_t> fused_calls{0};
+
+namespace {
+
+constexpr size_t kMostCalls = 64;
+
+bool same_view(const TensorImpl& a, const TensorImpl& b) {
+  return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
+         a.sizes == b.sizes && a.strides == b.strides;
+}
+
+// Whether the elements fill their memory without gaps, in some order of dims.
+bool is_dense(const TensorImpl& t) {
+  if (t.is_contiguous()) return true;
+  const int64_t* const strides[] = {t.strides.data()};
+  return kernels::IterationPlan(t.sizes, strides).linear(0);
+}
+
+// The strides of a tensor over a shape that it is broadcast to: 0 where it is repeated.
+std::vector<int64_t> strides_over(const TensorImpl& t, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> out(shape.size(), 0);
+  const size_t added = shape.size() - t.sizes.size();
+  for (size_t d = 0; d < t.sizes.size(); ++d)
+    if (t.sizes[d] != 1 || shape[added + d] == 1) out[added + d] = t.strides[d];
+  return out;
+}
+
+char* address(const TensorImpl& t) {
+  return static_cast<char*>(t.storage->data) + t.offset * element_size(t.dtype);
+}
+
+}  // namespace
+
+Group::Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons)
+    : reasons_(reasons) {
+  for (const auto& call : calls) {
+    if (calls_.size() == kMostCalls) {
+      refuse([&] { return fmt::format("a group has at most {} calls", kMostCalls); });
+      break;
+    }
+    if (!add(*call)) break;
+  }
+  if (calls_.size() < 2) calls_.clear();
+}
+
+const Group::Made* Group::made(const Storage* s) const {
+  for (auto m = made_.rbegin(); m != made_.rend(); ++m)
+    if (m->storage == s) return &*m;
+  return nullptr;
+}
+
+// A tensor that the group wrote can be read as it was written, and in no other way.
+bool Group::reads_alike(const TensorImpl& t) const {
+  const Made* const m = made(t.storage.get());
+  return !m || same_view(*m->view, t);
+}
+
+bool Group::fits(const CapturedCall& call) {
+  const std::string& name = call.op.info->name;
+  if (!call.op.describes || call.op.random_count || call.output_count == 0 ||
+      !call.outputs[0].defined())
+    return refuse([&] {
+      return fmt::format("{} has no loop that can be fused ({})", name,
+                         kOpKindNames[static_cast<size_t>(call.op.kind)]);
+    });
+  const TensorImpl& out = call.outputs[0].impl();
+  if (out.numel < least_fused || out.numel == 0 || out.sizes.empty())
+    return refuse([&] {
+      return fmt::format("{} has {} elements; groups are made from {} on", name, out.numel,
+                         least_fused);
+    });
+  if (calls_.empty()) {
+    if (!is_dense(out))
+      return refuse([&] { return fmt::format("the result of {} has gaps in memory", name); });
+  } else {
+    const TensorImpl& first = calls_[0]->outputs[0].impl();
+    if (!(out.sizes == first.sizes))
+      return refuse([&] { return fmt::format("{} has sizes {}", name, out.sizes); });
+    if (!(out.strides == first.strides))
+      return refuse(
+          [&] { return fmt::format("{} has another layout, strides {}", name, out.strides); });
+  }
+  // What a call of the group reads in another way than a later one writes it would be torn.
+  for (size_t k = 0; k < call.output_count; ++k) {
+    if (!call.outputs[k].defined()) continue;
+    const TensorImpl& to = call.outputs[k].impl();
+    if (!reads_alike(to))
+      return refuse([&] { return fmt::format("{} writes a part of what the group made", name); });
+    if (!to.storage->data) continue;  // new
+    for (const CapturedCall* earlier : calls_)
+      for (const Tensor& t : earlier->inputs)
+        if (t.defined() && t.impl().storage == to.storage && !same_view(t.impl(), to))
+          return refuse(
+              [&] { return fmt::format("{} changes what the group reads in another way", name); });
+    for (const Tensor& t : call.inputs)
+      if (t.defined() && t.impl().storage == to.storage && !same_view(t.impl(), to))
+        return refuse(
+            [&] { return fmt::format("{} reads and changes a tensor in two ways", name); });
+  }
+  for (const Tensor& t : call.inputs)
+    if (t.defined() &&
+        (!reads_alike(t.impl()) || (!made(t.impl().storage.get()) && !t.impl().storage->data)))
+      return refuse(
+          [&] { return fmt::format("{} reads what the group made in another way", name); });
+  return true;
+}
+
+// Where a step finds an input: a result of the group, or an operand from outside.
+int Group::source_of(const TensorImpl& t) {
+  if (const Made* const m = made(t.storage.get())) return m->value;
+  const bool number = t.sizes.empty();
+  kernels::TileOperand o{
+      address(t), t.dtype,
+      number ? std::vector<int64_t>(program_.shape.size(), 0) : strides_over(t, program_.shape),
+      number};
+  for (size_t k = 0; k < program_.operands.size(); ++k) {
+    const kernels::TileOperand& other = program_.operands[k];
+    if (other.data == o.data && other.dtype == o.dtype && other.strides == o.strides &&
+        other.number == o.number)
+      return -1 - static_cast<int>(k);
+  }
+  program_.operands.push_back(std::move(o));
+  return -static_cast<int>(program_.operands.size());
+}
+
+bool Group::add(CapturedCall& call) {
+  if (!fits(call)) return false;
+  auto step = std::make_unique<kernels::TileStep>();
+  describe_captured(call, *step);
+  const std::string& name = call.op.info->name;
+  const TensorImpl& out = call.outputs[0].impl();
+  if ((!step->loop && !step->rows) || (step->rows && !out.is_contiguous()))
+    return refuse([&] { return fmt::format("{} does not work along rows here", name); });
+  // Results beside the first are those of rows.
+  for (size_t k = 1; k < call.output_count; ++k)
+    if (call.outputs[k].defined() && (!step->rows || k >= kernels::TileStep::kMostOutputs))
+      return refuse([&] { return fmt::format("{} has several results", name); });
+  size_t operands = program_.operands.size();
+  for (size_t k = 0; k < step->input_count; ++k) {
+    const TensorImpl& t = call.inputs[step->inputs[k].number].impl();
+    if (const Made* const m = made(t.storage.get())) {
+      if (m->value < 0)
+        return refuse([&] { return fmt::format("{} reads a statistic of rows", name); });
+    } else {
+      ++operands;
+    }
+  }
+  if (operands >= kernels::kMaxPlanned)
+    return refuse(
+        [&] { return fmt::format("a group reads at most {} tensors", kernels::kMaxPlanned - 1); });
+
+  if (calls_.empty()) {
+    program_.shape.assign(out.sizes.begin(), out.sizes.end());
+    program_.strides.assign(out.strides.begin(), out.strides.end());
+    numel_ = out.numel;
+  }
+  const int number = static_cast<int>(calls_.size());
+  kernels::TileCall tile{.step = step.get(), .sources = {}, .value = number};
+  for (size_t k = 0; k < step->input_count; ++k) {
+    const kernels::TileStep::Input& wanted = step->inputs[k];
+    tile.sources[k] = source_of(call.inputs[wanted.number].impl());
+    if (tile.sources[k] >= 0)
+      program_.values[static_cast<size_t>(tile.sources[k])].last_use = number;
+  }
+  program_.values.push_back({out.dtype, nullptr, number});
+  program_.calls.push_back(tile);
+  for (size_t k = 0; k < call.output_count; ++k)
+    if (call.outputs[k].defined())
+      made_.push_back(
+          {call.outputs[k].impl().storage.get(), &call.outputs[k].impl(), k == 0 ? number : -1});
+  steps_.push_back(std::move(step));
+  calls_.push_back(&call);
+  return true;
+}
+
+// Whether anything but the group's own calls can see the storage.
+bool Group::needed_elsewhere(const Storage& s) const {
+  if (holders(s) > 0) return true;
+  uint32_t own = 0;
+  for (const CapturedCall* call : calls_) {
+    for (const Tensor& t : call->inputs) own += t.defined() && t.impl().storage.get() == &s ? 1 : 0;
+    for (size_t k = 0; k < call->output_count; ++k)
+      own += call->outputs[k].defined() && call->outputs[k].impl().storage.get() == &s ? 1 : 0;
+  }
+  return own < s.captured.load(std::memory_order_acquire);
+}
+
+void Group::run() {
+  // All memory first: a failure changes nothing.
+  for (CapturedCall* call : calls_)
+    for (size_t k = 0; k < call->output_count; ++k) {
+      if (!call->outputs[k].defined()) continue;
+      Storage& s = *call->outputs[k].impl().storage;
+      if (s.data || !needed_elsewhere(s)) continue;
+      s.data = allocate(s.bytes, s.category);
+    }
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const CapturedCall& call = *calls_[i];
+    kernels::TileCall& tile = program_.calls[i];
+    const TensorImpl& out = call.outputs[0].impl();
+    if (out.storage->data) {
+      program_.values[i].memory = address(out);
+    } else {
+      ++unmade_;
+      unmade_bytes_ += static_cast<int64_t>(out.storage->bytes);
+    }
+    for (size_t k = 1; k < call.output_count; ++k) {
+      if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
+      const TensorImpl& t = call.outputs[k].impl();
+      tile.row_results[k - 1] = address(t);
+      tile.row_element[k - 1] = element_size(t.dtype);
+    }
+  }
+  const profile::FromPlace from(calls_.back()->place);
+  GroupWatch watch(calls_, unmade_bytes_);
+  kernels::run_tiles(program_);
+  watch.done();
+  fused_calls.fetch_add(static_cast<int64_t>(calls_.size()), std::memory_order_relaxed);
+}
+
+}  // namespace pellucid::detail

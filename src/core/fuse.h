@@ -1,0 +1,63 @@
+// Which captured calls run as one: neighbours over one shape, each of which can tell its loop
+// (OpDef::describes). Results that only calls of the group read get no memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/capture.h"
+#include "kernels/tiles.h"
+
+namespace pellucid::detail {
+
+/// Calls of fewer elements run one by one: telling costs more than it saves. Tests set it to 0.
+inline constexpr int64_t kLeastFused = 4096;
+extern int64_t least_fused;
+/// How many calls of the process ran as part of a group.
+extern constinit std::atomic<int64_t> fused_calls;
+
+/// Neighbouring calls that run together.
+class Group {
+ public:
+  /// The longest group that begins with the first of the calls and of which all are to run; empty
+  /// where that is less than two. With `reasons` it can tell why it ends.
+  Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons);
+  size_t size() const { return calls_.size(); }
+  /// Gives memory to what is read outside the group, and runs it.
+  void run();
+  /// Why the call after the group's last one is no part of it, or why there is no group.
+  const std::string& end() const { return end_; }
+  /// How many results got no memory, and their bytes.
+  int64_t unmade() const { return unmade_; }
+  int64_t unmade_bytes() const { return unmade_bytes_; }
+
+ private:
+  struct Made {
+    Storage* storage;
+    const TensorImpl* view;  // as it was written; reads must look the same
+    int value;
+  };
+  bool add(CapturedCall& call);
+  bool fits(const CapturedCall& call);
+  template <class Why> bool refuse(const Why& why) {
+    if (reasons_) end_ = why();
+    return false;
+  }
+  bool reads_alike(const TensorImpl& t) const;
+  const Made* made(const Storage* s) const;
+  int source_of(const TensorImpl& t);
+  bool needed_elsewhere(const Storage& s) const;
+
+  std::vector<CapturedCall*> calls_;
+  std::vector<std::unique_ptr<kernels::TileStep>> steps_;
+  std::vector<Made> made_;
+  kernels::TileProgram program_;
+  const bool reasons_;
+  std::string end_ = "nothing follows";
+  int64_t numel_ = 0, unmade_ = 0, unmade_bytes_ = 0;
+};
+
+}  // namespace pellucid::detail

@@ -1,0 +1,94 @@
+// Several ops over one shape in one pass: a tile of the shape goes through all of them while it is
+// in the caches, and only results that somebody needs go to memory. The loops are those that the
+// ops run alone, on shorter pieces, so the bits are the same. Nothing here checks shapes, dtypes or
+// overlap (core/fuse.h does).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "kernels/pointwise.h"
+#include "pellucid/array_ref.h"
+#include "pellucid/dtype.h"
+
+namespace pellucid::kernels {
+
+/// The rows of a tile for a loop that works by rows.
+struct TileRows {
+  const void* const* in;
+  void* const* out;
+  int64_t rows;
+};
+using RowLoop = void (*)(const void* context, const TileRows& tile);
+
+/// What an op would run: its kernel fills it in (Call::described). Neither loop: it cannot tell.
+struct TileStep {
+  static constexpr size_t kMostInputs = 4, kMostOutputs = 3, kContextBytes = 64;
+
+  InnerLoop loop = nullptr;  ///< for each element,
+  RowLoop rows = nullptr;    ///< or for each row of `row` elements, the last ones of the shape
+  int64_t row = 0;
+  alignas(16) char context[kContextBytes];  ///< the loop's functor
+  double work = 1;                          ///< as run_pointwise's work_per_element
+  DType out_computed = kFloat32;            ///< what the loop writes for output 0
+
+  struct Input {
+    uint8_t number = 0;         ///< which input of the call
+    DType computed = kFloat32;  ///< the type that the loop reads
+    DType through = kFloat32;   ///< a 0-dim tensor of another type passes through this one
+  };
+  std::array<Input, kMostInputs> inputs;
+  uint8_t input_count = 0;
+
+  /// Copies a functor or a context; false if it is too large.
+  bool set_context(const void* from, size_t bytes) {
+    if (bytes > kContextBytes) return false;
+    std::memcpy(context, from, bytes);
+    return true;
+  }
+  template <class C> bool by_rows(RowLoop f, int64_t row_elements, const C& c) {
+    static_assert(sizeof(C) <= kContextBytes);
+    rows = f;
+    row = row_elements;
+    return set_context(&c, sizeof(C));
+  }
+};
+
+/// A tensor that the steps read and did not make.
+struct TileOperand {
+  char* data;
+  DType dtype;
+  std::vector<int64_t> strides;  ///< over the shape, in elements; 0 repeats
+  bool number = false;           ///< a 0-dim tensor
+};
+
+/// A result of a step. All of them have the shape and its dense layout.
+struct TileValue {
+  DType dtype;
+  char* memory;     ///< null where nobody but later steps needs it
+  int last_use;     ///< the last step that reads it
+  int buffer = -1;  ///< for run_tiles
+};
+
+struct TileCall {
+  const TileStep* step;
+  /// Of each input: a value if it is at least 0, else operand -1 - source.
+  std::array<int, TileStep::kMostInputs> sources;
+  int value;  ///< the result
+  /// Further results of a step by rows, one element a row; null where nobody needs them.
+  std::array<char*, TileStep::kMostOutputs - 1> row_results = {};
+  std::array<int64_t, TileStep::kMostOutputs - 1> row_element = {};  ///< their bytes
+};
+
+struct TileProgram {
+  std::vector<int64_t> shape, strides;  ///< strides: those of every result
+  std::vector<TileOperand> operands;
+  std::vector<TileValue> values;
+  std::vector<TileCall> calls;
+};
+
+void run_tiles(TileProgram& program);
+
+}  // namespace pellucid::kernels
