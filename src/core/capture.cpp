@@ -168,6 +168,7 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
   const ModeScope no_estimate(kEstimate, false);
+  size_t row_end = 0;  // of the calls in a row that run
   for (; rest.next < calls_.size(); ++rest.next) {
     std::unique_ptr<CapturedCall>& call = calls_[rest.next];
     if (fates[rest.next] == Fate::Kept) {
@@ -178,9 +179,9 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
     size_t count = 1;
     if (explaining && fates[rest.next] == Fate::Forgotten) ++explaining->forgotten;
     if (fates[rest.next] == Fate::Runs) {
-      size_t end = rest.next;  // of the calls that run in a row
-      while (end < calls_.size() && fates[end] == Fate::Runs) ++end;
-      count = run_some({calls_.data() + rest.next, end - rest.next});
+      while (row_end < calls_.size() && (row_end <= rest.next || fates[row_end] == Fate::Runs))
+        ++row_end;
+      count = run_some({calls_.data() + rest.next, row_end - rest.next});
     }
     for (size_t i = rest.next; i < rest.next + count; ++i) {
       release(*calls_[i]);

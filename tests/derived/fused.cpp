@@ -204,6 +204,19 @@ TEST_CASE("random programs of pointwise and row ops: fused, the bits of eager ca
   CHECK(fused > 2 * count);
 }
 
+TEST_CASE("captures of many calls run in groups, one after the other") {
+  const LazyGuard lazy;
+  const NoGradGuard off;
+  const int64_t before = detail::fused_calls;
+  Tensor small = zeros({1}), large = zeros({detail::kLeastFused});
+  for (int i = 0; i < 60'000; ++i) small = small + 1;
+  for (int i = 0; i < 5'000; ++i) large = large + 1;
+  eval();
+  CHECK(small.item<float>() == 60'000);
+  CHECK(large.sum().item<double>() == 5'000.0 * static_cast<double>(detail::kLeastFused));
+  CHECK(detail::fused_calls - before == 5'000);
+}
+
 TEST_CASE("what only a group reads gets no memory") {
   const Tensor x = randn({512, 1024}), weight = randn({1024});
   const auto f = [&] { return layer_norm(gelu(x * 100 + 10) + x, {1024}, weight, Tensor()); };
