@@ -77,6 +77,8 @@ void add_the_rest(CommandLine& line, TrainOptions& o, TrainFlags& options) {
       ->type_name("N")
       ->check(at_least(0))
       ->capture_default_str();
+  line.add_flag("--compile", o.compile,
+                "Capture and fuse whole steps where that is faster; the results are the same");
   line.add_option("--workers", o.workers, "Threads that prepare batches in advance")
       ->type_name("N")
       ->check(at_least(0))

@@ -13,6 +13,7 @@
 #include "cli/train/run_log.h"
 #include "cli/train/signals.h"
 #include "pellucid/autograd.h"
+#include "pellucid/compile.h"
 #include "pellucid/creation.h"
 #include "pellucid/io/safetensors.h"
 #include "pellucid/nn/utils.h"
@@ -76,6 +77,7 @@ class Run {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::LRScheduler> schedule_;
   std::unique_ptr<RunLog> log_;
+  pellucid::detail::CompileTrials trials_{CompileMode::Measured};
   Position at_;
   std::optional<int64_t> saved_step_;  ///< of the checkpoint on disk
   Clock::time_point last_, flushed_;
@@ -156,6 +158,8 @@ void Run::run_epoch() {
 
 void Run::take_step(const data::Example<>& batch) {
   const io::RandomState random = io::random_state();
+  std::optional<pellucid::detail::CompiledCall> compiled;
+  if (options_.compile) compiled.emplace(trials_, batch.data.numel());
   const Tensor loss = task_.loss(batch);
   const double value = loss.item<double>();
   if (!std::isfinite(value))
@@ -172,6 +176,8 @@ void Run::take_step(const data::Example<>& batch) {
   const double lr = learning_rate();
   optimizer_->step();
   if (schedule_) schedule_->step();
+  if (compiled) compiled->finish();
+  compiled.reset();
   ++at_.step;
   at_.loss_sum += value;
   log_->step(at_.step, at_.epoch, value, lr);
@@ -294,6 +300,11 @@ void Run::finish() {
     progress_.say(fmt::format("trained on {} samples in {:.1f} s: {} samples/s",
                               group_digits(samples_), seconds_,
                               group_digits(static_cast<int64_t>(rate()))));
+  if (options_.compile && samples_ > 0) {
+    std::string found = trials_.report().text();
+    found.pop_back();
+    progress_.say("compiled steps: " + found);
+  }
   progress_.say(
       fmt::format("wrote {}: model.safetensors, checkpoint.pellucid, metrics.jsonl, "
                   "loss.svg, loss.png and TensorBoard's events",

@@ -22,6 +22,7 @@ struct TrainOptions {
   uint64_t seed = 1;
 
   int64_t epochs = 1;
+  bool compile = false;       ///< steps are captured where that is faster; the bits are the same
   int64_t workers = 0;        ///< threads that make batches ahead
   int64_t log_interval = 10;  ///< batches from one line to the next
   int64_t save_every = 500;   ///< steps from one checkpoint to the next; 0: only at epochs' ends

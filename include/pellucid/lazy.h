@@ -50,7 +50,8 @@ struct PELLUCID_API Explanation {
   std::string text() const;
 };
 
-/// Runs f lazily and then all that it left, and tells what ran how.
+/// Runs f lazily and then all that it left, and tells what ran how. What f makes and nobody holds
+/// any more when f returns is not computed.
 PELLUCID_API Explanation explain(const std::function<void()>& f);
 
 }  // namespace pellucid

@@ -3,6 +3,7 @@
 
 #include "pellucid/autograd.h"
 #include "pellucid/compare.h"
+#include "pellucid/compile.h"
 #include "pellucid/creation.h"
 #include "pellucid/graph.h"
 #include "pellucid/indexing.h"

@@ -52,7 +52,8 @@ from ._legacy import (BFloat16Tensor, BoolTensor, ByteTensor, CharTensor, Double
 __version__ = _C.__version__
 _SUBMODULES = set("nn profiler optim utils autograd linalg special testing random cuda backends types serialization torchviz amp "
                   "distributions func jit multiprocessing distributed version compiler accelerator".split())
-_LATER = {"autocast": "amp", "GradScaler": "amp", "vmap": "func", "make_dot": "torchviz"}  # names of submodules that are named here too
+_LATER = {"autocast": "amp", "GradScaler": "amp", "vmap": "func", "make_dot": "torchviz",
+          "compile": "compiler"}  # names of submodules that are named here too
 _ABSENT = {"complex": "fft stft istft complex complex64 complex128 cfloat cdouble polar view_as_complex view_as_real",
            "sparse": "sparse sparse_coo_tensor sparse_csr_tensor", "quantised": "quantization ao quantize_per_tensor qint8 quint8"}
 

@@ -1,6 +1,6 @@
 """Functions of the torch namespace whose Python form is not that of an op: creation from data, variadic arguments, words
 for numbers, results that depend on flags."""
-from . import _C, _promises
+from . import _C
 from ._tensor import Tensor, nonzero, split, unique, unique_consecutive  # noqa: F401 (functions and methods alike)
 from ._printing import get_printoptions, printoptions, set_printoptions  # noqa: F401
 from ._types import check_device
@@ -334,10 +334,3 @@ def lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectiona
     """Layers of lstm_cell over the steps of sequences, from hx = (h, c): the outputs, the last h and the last c."""
     h, c = hx
     return tuple(_F["lstm"](input, h, c, list(params), has_biases, num_layers, dropout, train, bidirectional, batch_first))
-
-
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
-    """The model itself, with a warning: every op runs at once. Accepted so that programs run unchanged."""
-    if not disable:
-        _promises.compile_warning("torch.compile")
-    return model if model is not None else lambda m: m

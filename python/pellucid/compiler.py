@@ -1,5 +1,5 @@
-"""torch.compiler: nothing is compiled, so what changes how a program is compiled has nothing to change; ops run at once here."""
-from ._functions import compile  # noqa: F401
+"""torch.compiler: what changes how a program is compiled has nothing to change here: a capture has no breaks and no guards."""
+from ._compile import compile  # noqa: F401
 
 
 def disable(fn=None, recursive=True, **_):
@@ -11,7 +11,7 @@ allow_in_graph = assume_constant_result = disable
 
 
 def is_compiling():
-    """False: ops run at once."""
+    """False: while a compiled function runs, its calls are captured, and the program is the same."""
     return False
 
 

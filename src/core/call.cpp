@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/allocator.h"
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture.h"
@@ -582,6 +583,8 @@ void detail::run_captured(CapturedCall& call) {
   const AutoGradMode off(false);
   const profile::FromPlace from(call.place);
   Watch watch(c);
+  for (Storage* s : call.writes)
+    if (!s->data) s->data = allocate(s->bytes, s->category);
   Dispatcher::replay(c, call);
   watch.done(c, call.node);
 }

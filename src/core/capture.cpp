@@ -226,8 +226,6 @@ size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
 }
 
 void Capture::execute(CapturedCall& call) {
-  for (Storage* s : call.writes)
-    if (!s->data) s->data = allocate(s->bytes, s->category);
   const MemoryCategoryGuard category(call.category);  // as when the call was made
   run_captured(call);
 }

@@ -198,24 +198,30 @@ bool Group::needed_elsewhere(const Storage& s) const {
 }
 
 void Group::run() {
-  // All memory first: a failure changes nothing.
-  for (CapturedCall* call : calls_)
+  std::vector<Storage*> wanted, looked_at;  // a result that is changed in place is there twice
+  for (const CapturedCall* call : calls_) {
     for (size_t k = 0; k < call->output_count; ++k) {
       if (!call->outputs[k].defined()) continue;
       Storage& s = *call->outputs[k].impl().storage;
-      if (s.data || !needed_elsewhere(s)) continue;
-      s.data = allocate(s.bytes, s.category);
+      if (s.data || std::find(looked_at.begin(), looked_at.end(), &s) != looked_at.end()) continue;
+      looked_at.push_back(&s);
+      if (needed_elsewhere(s)) {
+        wanted.push_back(&s);
+      } else if (k == 0) {
+        ++unmade_;
+        unmade_bytes_ += static_cast<int64_t>(s.bytes);
+      }
     }
+  }
+  const profile::FromPlace from(calls_.back()->place);
+  GroupWatch watch(calls_, unmade_bytes_);
+  for (Storage* s : wanted)  // all of it before anything runs: a failure changes nothing
+    s->data = allocate(s->bytes, s->category);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const CapturedCall& call = *calls_[i];
     kernels::TileCall& tile = program_.calls[i];
     const TensorImpl& out = call.outputs[0].impl();
-    if (out.storage->data) {
-      program_.values[i].memory = address(out);
-    } else {
-      ++unmade_;
-      unmade_bytes_ += static_cast<int64_t>(out.storage->bytes);
-    }
+    if (out.storage->data) program_.values[i].memory = address(out);
     for (size_t k = 1; k < call.output_count; ++k) {
       if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
       const TensorImpl& t = call.outputs[k].impl();
@@ -223,8 +229,6 @@ void Group::run() {
       tile.row_element[k - 1] = element_size(t.dtype);
     }
   }
-  const profile::FromPlace from(calls_.back()->place);
-  GroupWatch watch(calls_, unmade_bytes_);
   kernels::run_tiles(program_);
   watch.done();
   fused_calls.fetch_add(static_cast<int64_t>(calls_.size()), std::memory_order_relaxed);

@@ -227,7 +227,7 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
       uint32_t signature = profile::find_signature(hash);
       if (signature == 0) {
         std::string name = "fused";
-        Json inputs = Json::array(), outputs = Json::array();
+        Json inputs = Json::array();
         double flops = 0, contraction = 0, bytes = 0;
         bool rows = false;
         for (detail::CapturedCall* call : calls) {
@@ -242,8 +242,6 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
           });
           for (const Tensor& t : call->inputs)
             if (t.defined() && t.impl().storage->data) inputs.push_back(tensor_json(t));
-          if (call->outputs[0].impl().storage->data)
-            outputs.push_back(tensor_json(call->outputs[0]));
         }
         signature = profile::define_signature(
             hash, EventKind::Op,
@@ -254,7 +252,7 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
                  {"inputs", inputs},
                  {"attributes", ""}}));
         profile::define_cost(
-            signature, members({{"outputs", outputs},
+            signature, members({{"outputs", Json::array({tensor_json(calls.back()->outputs[0])})},
                                 {"flops", flops},
                                 {"bytes", std::max(0.0, bytes - 2.0 * static_cast<double>(unmade))},
                                 {"contraction", contraction}}));

@@ -365,9 +365,9 @@ class Module:
         return self._apply(lambda t: _C.functions["empty_like"](t), recurse)
 
     def compile(self, *args, **kwargs):
-        """Accepted with a warning: every op runs at once."""
-        from ..._promises import compile_warning
-        compile_warning("torch.nn.Module.compile")
+        """Captures the calls of this module's forward, as torch.compile does."""
+        from ..._compile import compile as compiled
+        self.forward = compiled(self.forward, *args, **kwargs)
 
     def _convert_floats(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)

@@ -1,0 +1,146 @@
+// compile: a function whose calls are captured, fused and run as a whole, where that is faster.
+//
+//   auto step = compile([&](const Tensor& x) { return layer_norm(gelu(x * 100 + 10) + x, {1024});
+//   }); Tensor y = step(x);                    // the same bits as without compile std::cout <<
+//   step.report().text();     // what was measured, and which way its calls take
+//
+// See docs/compile.md.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "pellucid/lazy.h"
+
+namespace pellucid {
+
+/// How a compiled function decides whether a call is captured.
+enum class CompileMode {
+  Measured,  ///< both ways are timed in calls 3 to 10, and the faster one stays
+  Always     ///< every call is captured
+};
+
+/// What a compiled function has found out, for inputs of about one size at a time.
+struct PELLUCID_API CompileReport {
+  struct Size {
+    int64_t least_elements = 0;   ///< of all tensors that are given to the function, together
+    int64_t calls = 0;            ///< so far
+    double captured_seconds = 0;  ///< the median of the calls that were timed; 0: none yet
+    double eager_seconds = 0;
+    bool decided = false;
+    bool captured = true;  ///< the way that calls take now
+  };
+  std::vector<Size> sizes;
+  std::string text() const;
+};
+
+namespace detail {
+
+/// What the copies of one compiled function share.
+class PELLUCID_API CompileTrials {
+ public:
+  explicit CompileTrials(CompileMode mode) : mode_(mode) {}
+  CompileTrials(const CompileTrials&) = delete;
+  CompileReport report() const;
+
+ private:
+  friend class CompiledCall;
+  static constexpr int64_t kWarm = 2, kTimed = 8;  // calls that are not timed, and that are
+  struct Size {
+    int64_t calls = 0;
+    std::vector<double> captured, eager;  // seconds of the calls that were timed
+    bool decided = false, captures = true;
+  };
+  bool begin(size_t size, int64_t& number);
+  void end(size_t size, int64_t number, bool captured, double seconds);
+
+  const CompileMode mode_;
+  mutable std::mutex mutex_;
+  std::array<Size, 64> sizes_;  // by the binary logarithm of the elements
+};
+
+/// One call of a compiled function. What it leaves is computed by finish(), or at the end of the
+/// scope if it throws.
+class PELLUCID_API CompiledCall {
+ public:
+  CompiledCall(CompileTrials& trials, int64_t elements);
+  void finish();
+  CompiledCall(const CompiledCall&) = delete;
+
+ private:
+  CompileTrials& trials_;
+  size_t size_;
+  int64_t number_ = 0;
+  bool captured_;
+  std::optional<LazyGuard> lazy_;
+  std::chrono::steady_clock::time_point begun_;
+};
+
+inline int64_t elements_of(const Tensor& t) { return t.defined() ? t.numel() : 0; }
+template <class T> int64_t elements_of(const T& value) {
+  if constexpr (std::is_convertible_v<const T&, TensorList>) {
+    int64_t n = 0;
+    for (const Tensor& t : TensorList(value)) n += elements_of(t);
+    return n;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
+/// A function, or a module, whose calls are captured. Copies share what was found out. It may be
+/// called on any thread.
+template <class F> class Compiled {
+ public:
+  explicit Compiled(F f, CompileMode mode = CompileMode::Measured)
+      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode)) {}
+
+  template <class... Args> auto operator()(Args&&... args) {
+    detail::CompiledCall call(*trials_, (int64_t{0} + ... + detail::elements_of(args)));
+    if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
+      f_(std::forward<Args>(args)...);
+      call.finish();
+    } else {
+      auto result = f_(std::forward<Args>(args)...);
+      call.finish();
+      return result;
+    }
+  }
+
+  /// Makes one call, captured, and tells what ran how.
+  template <class... Args> Explanation explain(Args&&... args) {
+    if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
+      return pellucid::explain([&] { f_(std::forward<Args>(args)...); });
+    } else {  // the result must live until it is computed
+      std::optional<std::decay_t<decltype(f_(std::forward<Args>(args)...))>> result;
+      return pellucid::explain([&] { result.emplace(f_(std::forward<Args>(args)...)); });
+    }
+  }
+  /// What was measured so far, and which way calls take.
+  CompileReport report() const { return trials_->report(); }
+
+ private:
+  F f_;
+  std::shared_ptr<detail::CompileTrials> trials_;
+};
+
+/// The function with its calls captured: its ops run in groups, and what nobody needs is not made.
+/// Its results have the same bits. By default, both ways are timed at first, in turns, and the
+/// faster one stays.
+template <class F>
+requires(std::is_function_v<std::remove_pointer_t<std::decay_t<F>>> ||
+         (std::is_class_v<std::decay_t<F>> && !std::is_convertible_v<F, std::string_view>))
+    Compiled<std::decay_t<F>> compile(F&& f, CompileMode mode = CompileMode::Measured) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f), mode);
+}
+
+}  // namespace pellucid

@@ -1,0 +1,112 @@
+"""torch.compile: calls of a function or module are captured, fused and run as a whole, where that is faster."""
+import functools
+import types
+
+from . import _C
+from ._lazy import _tensors
+from .nn.modules.module import Module
+
+_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+class Compiled:
+    """A function whose calls are captured. Results have the same bits; both ways are timed at first, and the faster one stays."""
+
+    def __init__(self, function, always=False):
+        self._function, self._always = function, always
+        self._trials = _C._CompileTrials(always)
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args, **kwargs):
+        elements = 0
+        for value in args:
+            if isinstance(value, _C.Tensor):
+                elements += value.numel()
+            elif isinstance(value, (list, tuple, dict)):
+                elements += sum(t.numel() for t in _tensors([value]))
+        if kwargs:
+            elements += sum(t.numel() for t in _tensors([kwargs]))
+        call = _C._CompiledCall(self._trials, elements)
+        try:
+            result = self._function(*args, **kwargs)
+            call.finish()
+            return result
+        finally:
+            call.close()
+
+    def __get__(self, instance, owner=None):  # a method that was compiled in its class
+        return self if instance is None else types.MethodType(self, instance)
+
+    def explain(self, *args, **kwargs):
+        """Makes one call, captured, and tells what ran how: print it, or look at its `parts`."""
+        return _C._explain(lambda: self._function(*args, **kwargs))
+
+    def report(self):
+        """What was measured so far, and which way calls take."""
+        return self._trials.report()
+
+    def __reduce__(self):
+        return Compiled, (self._function, self._always)
+
+
+class OptimizedModule(Module):
+    """A module whose calls are captured; `_orig_mod` is the module that was given, and everything else is asked of it."""
+
+    def __init__(self, module, always=False):
+        super().__init__()
+        self._orig_mod = module
+        self.training = module.training
+        object.__setattr__(self, "_compiled", Compiled(module, always))
+
+    def forward(self, *args, **kwargs):
+        return self._compiled(*args, **kwargs)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_orig_mod":
+                raise
+            return getattr(self._orig_mod, name)
+
+    def explain(self, *args, **kwargs):
+        """Makes one call, captured, and tells what ran how."""
+        return self._compiled.explain(*args, **kwargs)
+
+    def report(self):
+        """What was measured so far, and which way calls take."""
+        return self._compiled.report()
+
+    def __reduce__(self):
+        return OptimizedModule, (self._orig_mod, self._compiled._always)
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+    """A function or module whose calls are captured and fused, with the same bits; also a decorator.
+
+        f = torch.compile(lambda x: F.layer_norm(F.gelu(x * 100 + 10) + x, (1024,)))
+        f(x)
+        print(f.explain(x))      # groups, and why they end
+        print(f.report())        # captured and eager, measured
+
+    mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. fullgraph,
+    dynamic and options are accepted: nothing breaks a capture, and sizes may change. backend="eager" compiles nothing.
+    """
+    del fullgraph, dynamic
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    always = mode in _MODES[1:]
+
+    def compiled(target):
+        if disable or backend == "eager":
+            return target
+        if isinstance(target, OptimizedModule):
+            return target
+        if isinstance(target, Module):
+            return OptimizedModule(target, always)
+        if not callable(target):
+            raise RuntimeError(f"torch.compile: a function or a module is needed, found {type(target).__name__}")
+        return Compiled(target, always)
+    return compiled if model is None else compiled(model)

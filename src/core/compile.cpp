@@ -1,0 +1,79 @@
+#include "pellucid/compile.h"
+
+#include <bit>
+
+#include "base/statistics.h"
+#include "base/text.h"
+
+namespace pellucid {
+namespace detail {
+
+// Two calls that are not timed, one each way; then the two ways in turns, C E E C C E E C, so that
+// a drift of the machine hits both alike.
+bool CompileTrials::begin(size_t size, int64_t& number) {
+  const std::lock_guard lock(mutex_);
+  Size& s = sizes_[size];
+  number = s.calls++;
+  if (mode_ == CompileMode::Always || s.decided) return s.captures;
+  if (number >= kWarm + kTimed) return s.captures;  // others are still being timed
+  if (number < kWarm) return number == 0;
+  const int64_t turn = (number - kWarm) % 4;
+  return turn == 0 || turn == 3;
+}
+
+void CompileTrials::end(size_t size, int64_t number, bool captured, double seconds) {
+  if (mode_ == CompileMode::Always || number < kWarm || number >= kWarm + kTimed) return;
+  const std::lock_guard lock(mutex_);
+  Size& s = sizes_[size];
+  (captured ? s.captured : s.eager).push_back(seconds);
+  if (s.captured.size() + s.eager.size() < kTimed) return;
+  s.captures = median(s.captured) < median(s.eager);
+  s.decided = true;
+}
+
+CompileReport CompileTrials::report() const {
+  const std::lock_guard lock(mutex_);
+  CompileReport out;
+  for (size_t i = 0; i < sizes_.size(); ++i) {
+    const Size& s = sizes_[i];
+    if (s.calls == 0) continue;
+    out.sizes.push_back({.least_elements = i == 0 ? 0 : int64_t{1} << (i - 1),
+                         .calls = s.calls,
+                         .captured_seconds = s.captured.empty() ? 0 : median(s.captured),
+                         .eager_seconds = s.eager.empty() ? 0 : median(s.eager),
+                         .decided = s.decided,
+                         .captured = s.captures});
+  }
+  return out;
+}
+
+CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
+    : trials_(trials),
+      size_(std::min<size_t>(std::bit_width(static_cast<uint64_t>(elements)), 63)),
+      captured_(trials.begin(size_, number_)) {
+  if (captured_) lazy_.emplace();
+  begun_ = std::chrono::steady_clock::now();
+}
+
+void CompiledCall::finish() {
+  if (captured_) eval();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun_;
+  trials_.end(size_, number_, captured_, taken.count());
+}
+
+}  // namespace detail
+
+std::string CompileReport::text() const {
+  std::string out;
+  for (const Size& s : sizes) {
+    out += fmt::format("inputs of {} elements and more: {} call{}; ",
+                       text::group_digits(s.least_elements), s.calls, s.calls == 1 ? "" : "s");
+    if (s.captured_seconds > 0 && s.eager_seconds > 0)
+      out += fmt::format("captured {}, eager {}: ", text::format_time(s.captured_seconds),
+                         text::format_time(s.eager_seconds));
+    out += !s.decided ? "not decided yet\n" : s.captured ? "captured\n" : "runs eagerly\n";
+  }
+  return out.empty() ? "not called yet\n" : out;
+}
+
+}  // namespace pellucid

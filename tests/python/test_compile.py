@@ -1,0 +1,125 @@
+"""torch.compile: the same results, functions, methods, modules and steps; what explain and report tell."""
+import copy
+
+import pytest
+
+import pellucid as torch
+from pellucid import nn
+from pellucid.nn import functional as F
+
+
+def norm_of_gelu(x, scale=100):
+    return F.layer_norm(F.gelu(x * scale + 10) + x, (x.shape[-1],))
+
+
+def test_the_same_bits_in_every_call():
+    x = torch.randn(64, 128)
+    expected = norm_of_gelu(x)
+    for f in (torch.compile(norm_of_gelu), torch.compile(norm_of_gelu, mode="max-autotune", fullgraph=True, dynamic=False)):
+        for _ in range(12):
+            assert torch.equal(f(x), expected)
+            assert torch.equal(f(x, scale=3), norm_of_gelu(x, 3))
+        assert f.__name__ == "norm_of_gelu"
+        assert "calls; " in f.report()
+
+
+def test_explain_tells_the_groups():
+    f = torch.compile(norm_of_gelu)
+    with torch.no_grad():
+        e = f.explain(torch.randn(64, 128))
+    assert [p.ops for p in e.parts] == [["mul", "add", "gelu", "add", "layer_norm"]]
+    assert e.calls == e.fused == 5 and e.parts[0].results_without_memory == 4 and e.parts[0].bytes_not_made == 4 * 64 * 128 * 4
+    assert str(e).startswith("group 1  mul, add, gelu, add, layer_norm  float32[64, 128]")
+
+
+def test_decorators_methods_and_containers():
+    @torch.compile
+    def swap(pair, *, extra=None):
+        a, b = pair["a"], pair["b"]
+        return {"a": b + 1, "b": [a * 2, None if extra is None else extra + 1]}
+
+    class Scaled:
+        def __init__(self, by):
+            self.by = by
+
+        @torch.compile(mode="reduce-overhead")
+        def of(self, x):
+            return x * self.by
+
+    for _ in range(11):
+        out = swap({"a": torch.ones(2), "b": torch.zeros(2)}, extra=torch.ones(1))
+        assert out["a"].tolist() == [1, 1] and out["b"][0].tolist() == [2, 2] and out["b"][1].item() == 2
+        assert swap({"a": torch.ones(2), "b": torch.zeros(2)})["b"][1] is None
+        assert Scaled(3).of(torch.ones(2)).tolist() == [3, 3]
+
+
+def test_modules_are_wrapped_as_pytorch_wraps_them():
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16))
+    fast = torch.compile(net)
+    assert isinstance(fast, nn.Module) and fast._orig_mod is net and fast.append == net.append
+    assert list(fast.state_dict())[0] == "_orig_mod.0.weight" and len(list(fast.parameters())) == 4
+    x = torch.randn(32, 8)
+    for _ in range(12):
+        assert torch.equal(fast(x), net(x))
+    fast.eval()
+    assert not net.training and not fast.training
+    assert torch.equal(copy.deepcopy(fast)(x), net(x))
+    assert torch.compile(fast) is fast
+    loss = fast(x).sum()
+    loss.backward()
+    assert net[0].weight.grad is not None
+
+
+def test_modules_compile_in_place():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    x = torch.randn(3, 4)
+    expected = net(x)
+    net.compile()
+    for _ in range(12):
+        assert torch.equal(net(x), expected)
+    assert list(net.state_dict()) == ["0.weight", "0.bias"]
+    assert torch.equal(copy.deepcopy(net)(x), expected)
+
+
+def test_a_whole_training_step():
+    def train(wrap):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(10, 32), nn.GELU(), nn.Linear(32, 3))
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+        x, y = torch.randn(16, 10), torch.randn(16, 3)
+
+        @wrap
+        def step(x, y):
+            loss = F.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss
+        return [step(x, y).item() for _ in range(14)] + [p.sum().item() for p in net.parameters()]
+    assert train(torch.compile(mode="max-autotune")) == train(torch.compile) == train(lambda f: f)
+
+
+def test_values_that_are_asked_for_and_exceptions():
+    @torch.compile(mode="max-autotune")
+    def f(x):
+        y = x * 2
+        if y.sum().item() > 0:
+            return y + 1
+        x.add_(1)
+        raise ValueError("negative")
+    assert f(torch.ones(2)).tolist() == [3, 3]
+    x = -torch.ones(2)
+    with pytest.raises(ValueError, match="negative"):
+        f(x)
+    assert x.tolist() == [0, 0] and not torch.is_lazy()
+
+
+def test_arguments_of_compile():
+    net = nn.Linear(2, 2)
+    assert torch.compile(net, disable=True) is net and torch.compile(net, backend="eager") is net
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        torch.compile(net, mode="fast")
+    with pytest.raises(RuntimeError, match="both can't be specified"):
+        torch.compile(net, mode="default", options={})
+    with pytest.raises(RuntimeError, match="function or a module"):
+        torch.compile(3)
