@@ -1,8 +1,8 @@
 // compile: a function whose calls are captured, fused and run as a whole, where that is faster.
 //
-//   auto step = compile([&](const Tensor& x) { return layer_norm(gelu(x * 100 + 10) + x, {1024});
-//   }); Tensor y = step(x);                    // the same bits as without compile std::cout <<
-//   step.report().text();     // what was measured, and which way its calls take
+//   auto f = compile([](const Tensor& x) { return gelu(x * 100 + 10) + x; });
+//   Tensor y = f(x);                   // the same bits as without compile
+//   std::cout << f.report().text();    // what was measured, and which way its calls take
 //
 // See docs/compile.md.
 #pragma once

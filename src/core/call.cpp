@@ -136,18 +136,7 @@ struct Dispatcher {
     own.add(std::move(call));
   }
 
-  // Runs the kernel of a call that was kept.
-  static void replay(Call& c, detail::CapturedCall& call) {
-    restore(c, call);
-    run_kernel(c);
-  }
-
-  static void describe_call(Call& c, detail::CapturedCall& call, kernels::TileStep& step) {
-    restore(c, call);
-    c.described_ = &step;
-    c.op_.kernel(c);
-  }
-
+  // The call as its kernel will see it.
   static void restore(Call& c, const detail::CapturedCall& call) {
     c.outputs_ = call.outputs;
     c.output_count_ = call.output_count;
@@ -155,6 +144,11 @@ struct Dispatcher {
     c.tracked_ = call.tracked;
     c.seed_ = call.seed;
     c.random_offset_ = call.random_offset;
+  }
+
+  static void describe_into(Call& c, kernels::TileStep& step) {
+    c.described_ = &step;
+    c.op_.kernel(c);
   }
 
   static void run_kernel(Call& c) {
@@ -576,32 +570,36 @@ inline void enter(Call& c, bool in_place) {
 
 }  // namespace
 
-void detail::run_captured(CapturedCall& call) {
-  InputPointers inputs;
-  inputs.add_list(call.inputs.ref());
-  Call c(call.op, inputs.span(), call.attrs.view());
-  const AutoGradMode off(false);
-  const profile::FromPlace from(call.place);
-  Watch watch(c);
-  for (Storage* s : call.writes)
-    if (!s->data) s->data = allocate(s->bytes, s->category);
-  Dispatcher::replay(c, call);
-  watch.done(c, call.node);
-}
+namespace {
 
-void detail::describe_captured(CapturedCall& call, kernels::TileStep& step) {
-  InputPointers inputs;
-  inputs.add_list(call.inputs.ref());
-  Call c(call.op, inputs.span(), call.attrs.view());
-  Dispatcher::describe_call(c, call, step);
-}
-
-void detail::with_captured(CapturedCall& call, const std::function<void(const Call&)>& f) {
+template <class F> void as_call(detail::CapturedCall& call, const F& f) {
   InputPointers inputs;
   inputs.add_list(call.inputs.ref());
   Call c(call.op, inputs.span(), call.attrs.view());
   Dispatcher::restore(c, call);
   f(c);
+}
+
+}  // namespace
+
+void detail::run_captured(CapturedCall& call) {
+  as_call(call, [&](Call& c) {
+    const AutoGradMode off(false);
+    const profile::FromPlace from(call.place);
+    Watch watch(c);
+    for (Storage* s : call.writes)
+      if (!s->data) s->data = allocate(s->bytes, s->category);
+    Dispatcher::run_kernel(c);
+    watch.done(c, call.node);
+  });
+}
+
+void detail::describe_captured(CapturedCall& call, kernels::TileStep& step) {
+  as_call(call, [&](Call& c) { Dispatcher::describe_into(c, step); });
+}
+
+void detail::with_captured(CapturedCall& call, const std::function<void(const Call&)>& f) {
+  as_call(call, f);
 }
 
 Tensors call(const OpDef& op, Inputs inputs, Attrs attrs) {

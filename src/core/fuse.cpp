@@ -164,7 +164,6 @@ bool Group::add(CapturedCall& call) {
   if (calls_.empty()) {
     program_.shape.assign(out.sizes.begin(), out.sizes.end());
     program_.strides.assign(out.strides.begin(), out.strides.end());
-    numel_ = out.numel;
   }
   const int number = static_cast<int>(calls_.size());
   kernels::TileCall tile{.step = step.get(), .sources = {}, .value = number};

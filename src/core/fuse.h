@@ -57,7 +57,7 @@ class Group {
   kernels::TileProgram program_;
   const bool reasons_;
   std::string end_ = "nothing follows";
-  int64_t numel_ = 0, unmade_ = 0, unmade_bytes_ = 0;
+  int64_t unmade_ = 0, unmade_bytes_ = 0;
 };
 
 }  // namespace pellucid::detail

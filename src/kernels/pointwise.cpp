@@ -373,6 +373,11 @@ void run_contiguous(InnerLoop loop, const void* functor, const Operand& out,
 
 }  // namespace
 
+void gather_block(int64_t element, char* dense, const char* base, const IterationPlan& plan,
+                  const int64_t* strides, const int64_t* start, int64_t count) {
+  move_block<true>(element, dense, base, plan, strides, start, count);
+}
+
 void run_pointwise(InnerLoop loop, const void* functor, IntArrayRef shape, const Operand& out,
                    std::span<const Operand> in, double work_per_element) {
   PELLUCID_ASSERT(in.size() < kMaxOperands && (loop || in.size() == 1));

@@ -40,4 +40,9 @@ struct IterationPlan {
   void merge();
 };
 
+/// Brings `count` elements of a strided operand, from an index of the plan on, into a dense block
+/// (pointwise.cpp).
+void gather_block(int64_t element, char* dense, const char* base, const IterationPlan& plan,
+                  const int64_t* strides, const int64_t* start, int64_t count);
+
 }  // namespace pellucid::kernels

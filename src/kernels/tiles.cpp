@@ -60,36 +60,6 @@ struct Run {
   }
 };
 
-void gather(const Run& r, const Access& a, char* into, size_t k, const int64_t* start,
-            int64_t count) {
-  const int64_t* strides = r.plan.strides[k];
-  int64_t index[kMaxDims];
-  std::copy_n(start, r.plan.dims, index);
-  const int64_t n0 = r.plan.dims > 0 ? r.plan.sizes[0] : 1, s0 = r.plan.dims > 0 ? strides[0] : 0;
-  while (count > 0) {
-    const int64_t run = std::min(n0 - (r.plan.dims > 0 ? index[0] : 0), count);
-    const char* from = a.operand->data + r.plan.offset(static_cast<int>(k), index) * a.element;
-    if (s0 == 1) {
-      std::memcpy(into, from, static_cast<size_t>(run * a.element));
-    } else {
-      by_element_size(a.element, [&](auto type) {
-        using E = decltype(type);
-        const E* source = reinterpret_cast<const E*>(from);
-        E* to = reinterpret_cast<E*>(into);
-        for (int64_t i = 0; i < run; ++i) to[i] = source[i * s0];
-      });
-    }
-    into += run * a.element;
-    count -= run;
-    if (r.plan.dims == 0) return;
-    index[0] = 0;
-    for (int d = 1; d < r.plan.dims; ++d) {
-      if (++index[d] < r.plan.sizes[d]) break;
-      index[d] = 0;
-    }
-  }
-}
-
 // Buffers of values that only live in a tile: one is free again after the last step that reads it.
 void Run::place(TileProgram& p) {
   std::vector<int> free;
@@ -207,7 +177,8 @@ void Run::work(int64_t first, int64_t last) const {
         continue;
       }
       char* const into = buffer(gathered++);
-      if (!held[k]) gather(*this, a, into, k + 1, index, count);
+      if (!held[k])
+        gather_block(a.element, into, a.operand->data, plan, plan.strides[k + 1], index, count);
       held[k] = a.repeated && count == tile;
       blocks[k] = into;
     }
