@@ -7,6 +7,7 @@
 // See docs/compile.md.
 #pragma once
 
+#include <any>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "pellucid/detail/tensors_in.h"
 #include "pellucid/lazy.h"
 
 namespace pellucid {
@@ -84,16 +86,38 @@ class PELLUCID_API CompiledCall {
   std::chrono::steady_clock::time_point begun_;
 };
 
-inline int64_t elements_of(const Tensor& t) { return t.defined() ? t.numel() : 0; }
-template <class T> int64_t elements_of(const T& value) {
-  if constexpr (std::is_convertible_v<const T&, TensorList>) {
-    int64_t n = 0;
-    for (const Tensor& t : TensorList(value)) n += elements_of(t);
-    return n;
-  } else {
-    return 0;
-  }
-}
+/// The program of a sealed function. Its calls take turns.
+class PELLUCID_API Sealed {
+ public:
+  Sealed();
+  ~Sealed();
+  Sealed(const Sealed&) = delete;
+  /// Whether this call must trace the function again: calls 1, 2 and every 1,024th do.
+  bool traces() const;
+  /// Captures until end() or the end of the object; throws ValueError where a value is asked for.
+  void begin(const Tensors& arguments, std::vector<uint64_t> others);
+  void end(const Tensors& results, std::any prototype = {});
+  /// The function failed: what it captured is dropped.
+  void abandon() noexcept;
+  Tensors replay(const Tensors& arguments, const std::vector<uint64_t>& others);
+  /// The last result that was traced, as it was given to end().
+  std::any prototype() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Drops what a sealed call captured if the function throws.
+class AbandonUnlessEnded {
+ public:
+  explicit AbandonUnlessEnded(Sealed& sealed) : sealed_(sealed) {}
+  ~AbandonUnlessEnded() { sealed_.abandon(); }
+  AbandonUnlessEnded(const AbandonUnlessEnded&) = delete;
+
+ private:
+  Sealed& sealed_;
+};
 
 }  // namespace detail
 
@@ -105,7 +129,8 @@ template <class F> class Compiled {
       : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode)) {}
 
   template <class... Args> auto operator()(Args&&... args) {
-    detail::CompiledCall call(*trials_, (int64_t{0} + ... + detail::elements_of(args)));
+    if (sealed_) return call_sealed(std::forward<Args>(args)...);
+    detail::CompiledCall call(*trials_, (int64_t{0} + ... + detail::elements_in(args)));
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
       f_(std::forward<Args>(args)...);
       call.finish();
@@ -125,12 +150,52 @@ template <class F> class Compiled {
       return pellucid::explain([&] { result.emplace(f_(std::forward<Args>(args)...)); });
     }
   }
+  /// From now on calls replay what the function did, without calling it: the tensors among the
+  /// arguments and what it captured are read anew, and its other side effects are lost. It is traced
+  /// at calls 1, 2 and every 1,024th; one that differs throws ValueError before it runs. Results
+  /// have no history. Copies made before are not sealed.
+  Compiled& seal() {
+    sealed_ = std::make_shared<detail::Sealed>();
+    return *this;
+  }
+  bool is_sealed() const { return sealed_ != nullptr; }
   /// What was measured so far, and which way calls take.
   CompileReport report() const { return trials_->report(); }
 
  private:
+  template <class... Args> auto call_sealed(Args&&... args) {
+    using Result = decltype(f_(std::forward<Args>(args)...));
+    Tensors tensors;
+    std::vector<uint64_t> others;
+    (detail::split_argument(args, tensors, others), ...);
+    if constexpr (std::is_void_v<Result>) {
+      if (!sealed_->traces()) return void(sealed_->replay(tensors, others));
+      sealed_->begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(*sealed_);
+      f_(std::forward<Args>(args)...);
+      sealed_->end({});
+    } else {
+      using Value = std::decay_t<Result>;
+      if (!sealed_->traces()) {
+        Value result = std::any_cast<Value>(sealed_->prototype());
+        const Tensors made = sealed_->replay(tensors, others);
+        size_t next = 0;
+        detail::visit_tensors(result, [&](Tensor& t) { t = made[next++]; });
+        return result;
+      }
+      sealed_->begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(*sealed_);
+      Value result = f_(std::forward<Args>(args)...);
+      Tensors results;
+      detail::visit_tensors(result, [&](Tensor& t) { results.push_back(t); });
+      sealed_->end(results, result);
+      return result;
+    }
+  }
+
   F f_;
   std::shared_ptr<detail::CompileTrials> trials_;
+  std::shared_ptr<detail::Sealed> sealed_;
 };
 
 /// The function with its calls captured: its ops run in groups, and what nobody needs is not made.

@@ -15,6 +15,7 @@
 #include "pellucid/parallel.h"
 #include "pellucid/print_options.h"
 #include "pellucid/profiler.h"
+#include "pellucid/program.h"
 #include "pellucid/stream.h"
 #include "pellucid/tensor.h"
 #include "pellucid/why_alive.h"

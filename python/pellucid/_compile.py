@@ -6,6 +6,48 @@ from . import _C
 from ._lazy import _tensors
 from .nn.modules.module import Module
 
+def _flatten(value, tensors):
+    """The value with each tensor replaced by its number; the tensors are appended to the list."""
+    if isinstance(value, _C.Tensor):
+        tensors.append(value)
+        return _Place(len(tensors) - 1)
+    if isinstance(value, dict):
+        return type(value)((k, _flatten(v, tensors)) for k, v in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_flatten(v, tensors) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_flatten(v, tensors) for v in value)
+    return value
+
+
+def _restore(value, tensors):
+    """What _flatten took apart, with these tensors."""
+    if isinstance(value, _Place):
+        return tensors[value.number]
+    if isinstance(value, dict):
+        return type(value)((k, _restore(v, tensors)) for k, v in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_restore(v, tensors) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_restore(v, tensors) for v in value)
+    return value
+
+
+class _Place:
+    """Where a tensor was."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return isinstance(other, _Place) and self.number == other.number
+
+    def __hash__(self):
+        return hash(("tensor", self.number))
+
+
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -15,9 +57,39 @@ class Compiled:
     def __init__(self, function, always=False):
         self._function, self._always = function, always
         self._trials = _C._CompileTrials(always)
+        self._sealed = None
         functools.update_wrapper(self, function, updated=())
 
+    def seal(self):
+        """From now on calls replay what the function did, without calling it. The tensors among the arguments, and those that the
+        function uses (parameters, a learning rate), are read anew; other side effects are lost, and results have no history. The
+        function is traced at calls 1, 2 and every 1,024th; one that differs raises before it runs. Returns itself."""
+        self._sealed, self._others, self._result = _C._Sealed(), None, None
+        return self
+
+    def _call_sealed(self, args, kwargs):
+        tensors = []
+        others = _flatten((args, kwargs), tensors)
+        if self._others is not None and others != self._others:
+            raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
+                             "one; give it as a tensor.")
+        sealed = self._sealed
+        if not sealed.traces():
+            return _restore(self._result, sealed.replay(tensors, []))
+        sealed.begin(tensors, [])
+        try:
+            result = self._function(*args, **kwargs)
+            results = []
+            form = _flatten(result, results)
+            sealed.end(results)
+        finally:
+            sealed.abandon()
+        self._others, self._result = others, form
+        return result
+
     def __call__(self, *args, **kwargs):
+        if self._sealed is not None:
+            return self._call_sealed(args, kwargs)
         elements = 0
         for value in args:
             if isinstance(value, _C.Tensor):
@@ -61,6 +133,11 @@ class OptimizedModule(Module):
     def forward(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)
 
+    def seal(self):
+        """From now on calls replay what the module did; see Compiled.seal. Returns itself."""
+        self._compiled.seal()
+        return self
+
     def __getattr__(self, name):
         try:
             return super().__getattr__(name)
@@ -89,8 +166,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         print(f.explain(x))      # groups, and why they end
         print(f.report())        # captured and eager, measured
 
-    mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. fullgraph,
-    dynamic and options are accepted: nothing breaks a capture, and sizes may change. backend="eager" compiles nothing.
+    mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. A program that
+    was captured before is replayed. f.seal() replays without calling the function at all. fullgraph, dynamic and options are
+    accepted: nothing breaks a capture, and sizes may change. backend="eager" compiles nothing.
     """
     del fullgraph, dynamic
     if mode is not None and options is not None:

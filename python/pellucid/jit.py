@@ -1,6 +1,10 @@
-"""torch.jit: nothing is compiled, what comes back is what was given; what was asked to compile says so once."""
+"""torch.jit: trace gives a program; the rest comes back as it was given, and what was asked to compile says so once."""
+import inspect
+from builtins import isinstance as _is
 from typing import Final  # noqa: F401
 
+from . import _C
+from ._compile import _flatten, _restore
 from ._promises import compile_warning
 
 
@@ -10,12 +14,84 @@ def script(obj, *args, **kwargs):
     return obj
 
 
-def trace(func, example_inputs=None, *args, **kwargs):
-    """The function or module itself, with a warning, after one call with the example."""
-    compile_warning("torch.jit.trace")
-    if example_inputs is not None:
-        func(*example_inputs) if isinstance(example_inputs, tuple) else func(example_inputs)
-    return func
+class TracedFunction:
+    """The calls of a function or module, captured once: they run again without it, with other inputs of the same sizes and dtypes.
+    Parameters are read where they are. Results have no history. `print(t)` lists the calls, `t.explain()` says what runs how, and
+    `t.run(a=..., b=...)` takes the inputs by name."""
+
+    def __init__(self, func, example, kwargs):
+        tensors, results = [], []
+        form = _flatten(example, tensors)
+        self.inputs = _names(func, form, len(tensors))
+
+        def call(stand_ins):
+            nonlocal results
+            self._result = _flatten(func(*_restore(form, stand_ins), **kwargs), results)
+            return results
+        self._form, self._program = form, _C._trace(call, self.inputs, tensors)
+        results = []
+        self.__name__ = getattr(func, "__name__", type(func).__name__)
+
+    def __call__(self, *args):
+        tensors = []
+        if _flatten(args, tensors) != self._form:
+            raise ValueError(f"{self.__name__}: the arguments differ from those that it was traced with in more than the values of "
+                             "their tensors; trace it again.")
+        return self._run(tensors)
+
+    def run(self, **inputs):
+        """Runs it with the inputs by name."""
+        if set(inputs) != set(self.inputs):
+            raise ValueError(f"{self.__name__}: the inputs are {', '.join(self.inputs)}; found {', '.join(inputs) or 'none'}.")
+        return self._run([inputs[name] for name in self.inputs])
+
+    def _run(self, tensors):
+        tensors = [t if _is(t, _C.Tensor) else _C.tensor(t) for t in tensors]
+        return _restore(self._result, self._program.run(tensors))
+
+    forward = __call__
+
+    def explain(self):
+        """What runs how: groups, what they save, the passes and the plan of memory."""
+        return self._program.explain()
+
+    @property
+    def graph(self):
+        """The calls, one a line."""
+        return str(self._program)
+
+    @property
+    def passes(self):
+        """The calls before the first pass and after each one, as (name, text)."""
+        return self._program.passes
+
+    def __str__(self):
+        return str(self._program)
+
+
+def _names(func, form, count):
+    """The names of the tensors among the arguments: those of the parameters where each is one tensor."""
+    function = getattr(func, "forward", func)
+    try:
+        names = list(inspect.signature(function).parameters)[:len(form)]
+    except (TypeError, ValueError):
+        names = []
+    if len(names) == count == len(form) and len(set(names)) == count:
+        return names
+    return [f"input{i}" for i in range(count)]
+
+
+def trace(func, example_inputs=None, *, example_kwarg_inputs=None, **_):
+    """A program made from one call of a function or module with stand-ins for the inputs. Nothing runs while it is traced: the
+    function may ask for sizes and dtypes, and not for values.
+
+        both = torch.jit.trace(lambda a, b: (a + b, a * b), (torch.tensor(0.), torch.tensor(0.)))
+        both.run(a=torch.tensor(2.), b=torch.tensor(3.))      # 5 and 6
+    """
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise TypeError("torch.jit.trace: example_inputs is missing: a tensor, or a tuple of the arguments.")
+    example = example_inputs if _is(example_inputs, tuple) else () if example_inputs is None else (example_inputs,)
+    return TracedFunction(func, example, example_kwarg_inputs or {})
 
 
 def ignore(drop=False, **kwargs):

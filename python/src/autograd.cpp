@@ -7,7 +7,7 @@
 #include "collect.h"
 #include "graph_objects.h"
 #include "hooks.h"
-#include "pellucid/compile.h"
+#include "pellucid/lazy.h"
 #include "pellucid/ops.h"
 #include "profiler.h"
 #include "register.h"
@@ -112,10 +112,6 @@ bool run_gradcheck(nb::object f, const variable_list& inputs, double eps, double
 }
 
 // Scopes that Python opens and closes: with saved_tensors_hooks(pack, unpack).
-struct CompiledScope {
-  std::unique_ptr<detail::CompiledCall> call;
-};
-
 struct SavedScope {
   std::unique_ptr<autograd::SavedTensorsHooks> hooks;
 };
@@ -338,40 +334,6 @@ void register_autograd(nb::module_& m) {
   m.def("_eval", [](const std::vector<Tensor>& tensors) { eval(tensors); });
   m.def("_eval_all", [] { eval(); });
   m.def("is_pending", [](const Tensor& t) { return is_pending(t); });
-
-  using detail::CompileTrials, detail::CompiledCall;
-  nb::class_<CompileTrials>(m, "_CompileTrials")
-      .def("__init__",
-           [](CompileTrials* t, bool always) {
-             new (t) CompileTrials(always ? CompileMode::Always : CompileMode::Measured);
-           })
-      .def("report", [](const CompileTrials& t) { return t.report().text(); });
-  nb::class_<CompiledScope>(m, "_CompiledCall")
-      .def(
-          "__init__",
-          [](CompiledScope* s, CompileTrials& trials, int64_t elements) {
-            new (s) CompiledScope{std::make_unique<CompiledCall>(trials, elements)};
-          },
-          nb::keep_alive<1, 2>())
-      .def("finish", [](CompiledScope& s) { s.call->finish(); })
-      .def("close", [](CompiledScope& s) { s.call.reset(); });
-  using Part = Explanation::Part;
-  nb::class_<Part>(m, "ExplanationPart")
-      .def_prop_ro("ops", [](const Part& p) { return p.ops; })
-      .def_prop_ro("sizes", [](const Part& p) { return p.sizes; })
-      .def_ro("results_without_memory", &Part::unmade)
-      .def_ro("bytes_not_made", &Part::unmade_bytes)
-      .def_prop_ro("ends_because", [](const Part& p) { return p.end; });
-  nb::class_<Explanation>(m, "Explanation")
-      .def_prop_ro("parts", [](const Explanation& e) { return e.parts; })
-      .def_ro("calls", &Explanation::calls)
-      .def_prop_ro("fused", &Explanation::fused)
-      .def_ro("forgotten", &Explanation::forgotten)
-      .def("__str__", &Explanation::text);
-  m.def("_explain", [](const nb::callable& f) {
-    nb::object result;  // it must live until it is computed
-    return explain([&] { result = f(); });
-  });
 }
 
 }  // namespace pellucid::python

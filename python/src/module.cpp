@@ -27,6 +27,7 @@ NB_MODULE(_C, m) {
     m.attr("functions") = functions;
   } catch (const PythonErrorSet&) { throw nb::python_error(); }
   register_autograd(m);
+  register_programs(m);
   register_function(m);
   register_tools(m);
   register_storage(m);

@@ -9,6 +9,7 @@ void register_autograd(nanobind::module_& m);
 void register_function(nanobind::module_& m);
 void register_storage(nanobind::module_& m);
 void register_tools(nanobind::module_& m);
+void register_programs(nanobind::module_& m);
 void register_profiler(nanobind::module_& m);
 void register_analyze(nanobind::module_& m);
 void register_anatomy(nanobind::module_& m);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/allocator.h"
+#include "base/caller.h"
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture.h"
@@ -115,6 +116,8 @@ struct Dispatcher {
     if (profile::recording()) call->place = profile::place_for_later();
     call->seed = c.seed_;
     call->random_offset = c.random_offset_;
+    call->unique = detail::recomputing;
+    if (detail::notes_callers) call->caller = caller_outside_library();
     call->attrs.assign(c.attrs_);
     call->inputs.reserve(c.inputs_.size());
     for (const Tensor* t : c.inputs_) {
@@ -131,8 +134,10 @@ struct Dispatcher {
       for_each_input(c, [&](const Arg& a, size_t i) {
         if (a.mutated) call->writes.emplace_back(call->inputs[i].impl().storage.get());
       });
-    for (const detail::Storage* s : call->writes)
+    for (detail::Storage* s : call->writes) {
       if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
+      if (own.forbids_values() && s->data) own.will_change(*s);
+    }
     own.add(std::move(call));
   }
 
@@ -141,6 +146,9 @@ struct Dispatcher {
     c.outputs_ = call.outputs;
     c.output_count_ = call.output_count;
     c.in_place_ = call.in_place;
+    restore_parameters(c, call);
+  }
+  static void restore_parameters(Call& c, const detail::CapturedCall& call) {
     c.tracked_ = call.tracked;
     c.seed_ = call.seed;
     c.random_offset_ = call.random_offset;
@@ -592,6 +600,34 @@ void detail::run_captured(CapturedCall& call) {
     Dispatcher::run_kernel(c);
     watch.done(c, call.node);
   });
+}
+
+struct detail::PreparedCall::Ready {
+  explicit Ready(CapturedCall& captured)
+      : call(captured), c(captured.op, pointers_to(captured), captured.attrs.view()) {
+    Dispatcher::restore(c, call);
+  }
+  Inputs pointers_to(const CapturedCall& captured) {
+    inputs.add_list(captured.inputs.ref());
+    return inputs.span();
+  }
+  CapturedCall& call;
+  InputPointers inputs;
+  Call c;
+};
+
+detail::PreparedCall::PreparedCall(CapturedCall& call) : ready_(std::make_unique<Ready>(call)) {}
+detail::PreparedCall::~PreparedCall() = default;
+
+void detail::PreparedCall::take_parameters() {
+  Dispatcher::restore_parameters(ready_->c, ready_->call);
+}
+
+void detail::PreparedCall::run() {
+  const profile::FromPlace from(ready_->call.place);
+  Watch watch(ready_->c);
+  Dispatcher::run_kernel(ready_->c);
+  watch.done(ready_->c, ready_->call.node);
 }
 
 void detail::describe_captured(CapturedCall& call, kernels::TileStep& step) {

@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "base/allocator.h"
+#include "base/caller.h"
 #include "base/env.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "core/autograd_meta.h"
 #include "core/fuse.h"
+#include "core/program.h"
 #include "pellucid/lazy.h"
 #include "tensor/phantom.h"
 
@@ -82,6 +85,9 @@ template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
 
 }  // namespace
 
+constinit thread_local bool notes_callers = false;
+constinit thread_local bool recomputing = false;
+
 Capture& Capture::own() {
   thread_local const OwnCapture own;
   return *own.capture;
@@ -100,8 +106,9 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
     }
     calls_.push_back(std::move(call));
     captured_calls.fetch_add(1, std::memory_order_relaxed);
-    full = calls_.size() >= kMostCalls ||
-           (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much());
+    full = !forbidden_by_ &&
+           (calls_.size() >= kMostCalls ||
+            (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much()));
   }
   if (full) flush();
 }
@@ -122,9 +129,8 @@ bool Capture::holds_too_much() {
 // wanted or what a later one reads, if a later one writes what it reads, or if a later one writes
 // the same storage again. They run in program order. Of the others, those whose results neither the
 // program nor a later call can see are forgotten.
-template <class Wanted> void Capture::run(const Wanted& wanted) {
+template <class Wanted> std::vector<Fate> Capture::decide(const Wanted& wanted) {
   enum : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4 };
-  enum class Fate : uint8_t { Kept, Runs, Forgotten };
   std::vector<Fate> fates(calls_.size(), Fate::Kept);
   // Only what captured calls write is ever asked for, and only its own capture writes it.
   const auto mark_of = [](const Storage* s) { return s->note.load(std::memory_order_relaxed); };
@@ -154,6 +160,16 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
   }
   for (const auto& call : calls_)
     for (Storage* s : call->writes) s->note.store(0, std::memory_order_relaxed);
+  return fates;
+}
+
+template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
+  if (forbidden_by_) refuse();
+  const std::vector<Fate> fates = decide(wanted);
+  const Executing scope(this);
+  const ModeScope no_capture(kCapture, false);
+  const ModeScope no_estimate(kEstimate, false);
+  if (whole && run_program(fates)) return;
 
   // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
   struct Rest {
@@ -165,9 +181,6 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
       calls.resize(kept + calls.size() - next);
     }
   } rest{calls_};
-  const Executing scope(this);
-  const ModeScope no_capture(kCapture, false);
-  const ModeScope no_estimate(kEstimate, false);
   size_t row_end = 0;  // of the calls in a row that run
   for (; rest.next < calls_.size(); ++rest.next) {
     std::unique_ptr<CapturedCall>& call = calls_[rest.next];
@@ -192,6 +205,47 @@ template <class Wanted> void Capture::run(const Wanted& wanted) {
   if (rest.kept == 0) held_bytes_ = held_limit_ = 0;
 }
 
+// Runs the chosen calls as a program that was made when they were seen before; false where there is
+// none, and nothing was done.
+bool Capture::run_program(std::span<const Fate> fates) {
+  std::vector<CapturedCall*> chosen;
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
+  if (chosen.size() < 2 || (modes & kObserve)) return false;
+  const StorageNumbers numbers(chosen);
+  const std::shared_ptr<ReplayProgram> program = ProgramCache::get().find(
+      key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
+  if (!program) return false;
+  std::vector<bool> ran(chosen.size(), false);
+  // Whatever happens, the calls that did not run are kept.
+  struct Rest {
+    Capture& capture;
+    std::span<const Fate> fates;
+    const std::vector<bool>& ran;
+    ~Rest() {
+      size_t next = 0, kept = 0;
+      for (size_t i = 0; i < capture.calls_.size(); ++i) {
+        std::unique_ptr<CapturedCall>& call = capture.calls_[i];
+        if (fates[i] == Fate::Kept || (fates[i] == Fate::Runs && !ran[next++])) {
+          if (kept != i) capture.calls_[kept] = std::move(call);
+          ++kept;
+        } else {
+          capture.release(*call);
+          call.reset();
+        }
+      }
+      capture.calls_.resize(kept);
+      if (kept == 0) capture.held_bytes_ = capture.held_limit_ = 0;
+    }
+  } const rest{*this, fates, ran};
+  program->run(chosen, numbers, ran);
+  if (explaining) {
+    explaining->forgotten += std::count(fates.begin(), fates.end(), Fate::Forgotten);
+    program->explain(*explaining);
+  }
+  return true;
+}
+
 void Capture::tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group) {
   Explanation::Part part;
   for (const auto& call : calls) part.ops.push_back(call->op.info->name);
@@ -210,14 +264,11 @@ void Capture::tell(std::span<const std::unique_ptr<CapturedCall>> calls, const G
 
 // Runs the first of the calls, or a group that begins with it; returns how many that were.
 size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
-  if (calls.size() > 1 && calls[0]->op.describes && calls[1]->op.describes &&
-      calls[0]->outputs[0].defined() && calls[0]->outputs[0].numel() >= least_fused &&
-      !(modes & kObserve)) {
-    Group group(calls, explaining != nullptr);
-    if (group.size() > 0) {
-      group.run();
-      if (explaining) tell(calls.first(group.size()), &group);
-      return group.size();
+  if (!(modes & kObserve)) {
+    if (const std::unique_ptr<Group> group = Group::form(calls, explaining != nullptr)) {
+      group->run();
+      if (explaining) tell(calls.first(group->size()), group.get());
+      return group->size();
     }
   }
   execute(*calls[0]);
@@ -259,7 +310,96 @@ void Capture::run_users(const Storage& s) {
 
 void Capture::flush() {
   const std::lock_guard lock(mutex_);
-  run([](const CapturedCall& call) { return any_seen(call.writes); });
+  run([](const CapturedCall& call) { return any_seen(call.writes); }, true);
+}
+
+namespace {
+
+// Who "has still to write" what no call will ever make: whoever reads it gets an error.
+Capture& discarded() {
+  static auto* const capture = [] {
+    auto* c = new Capture;
+    c->forbid_values("discarded");
+    return c;
+  }();
+  return *capture;
+}
+
+}  // namespace
+
+void Capture::refuse() const {
+  PELLUCID_CHECK(this != &discarded(), ValueError,
+                 "this tensor was made while a function was traced or sealed, and has no values: "
+                 "its calls were captured and not run.");
+  const void* const caller = caller_outside_library();
+  const std::string line = caller ? source_line(caller) : "";
+  PELLUCID_CHECK(false, ValueError,
+                 "{}: the function asks for a value{}{}, but nothing runs while it is captured. "
+                 "Move item(), printing and decisions by values out of it.",
+                 forbidden_by_, line.empty() ? "" : " at ", line);
+  __builtin_unreachable();
+}
+
+void Capture::forbid_values(const char* who) {
+  const std::lock_guard lock(mutex_);
+  forbidden_by_ = who;
+}
+
+void Capture::allow_values() noexcept {
+  const std::lock_guard lock(mutex_);
+  forbidden_by_ = nullptr;
+  versions_.clear();
+  gradients_.clear();
+}
+
+std::vector<CapturedCall*> Capture::to_flush() {
+  const std::lock_guard lock(mutex_);
+  const std::vector<Fate> fates = decide([](const CapturedCall& call) {
+    return any_seen(call.writes);
+  });
+  std::vector<CapturedCall*> chosen;
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
+  return chosen;
+}
+
+void Capture::will_change(Storage& s) {
+  for (const auto& [known, version] : versions_)
+    if (known.get() == &s) return;
+  versions_.emplace_back(Ref<Storage>::share(&s), s.version.load(std::memory_order_relaxed));
+}
+
+void Capture::will_change_gradient(const Tensor& leaf, const Tensor& before) {
+  for (const auto& [known, gradient] : gradients_)
+    if (known.is_same(leaf)) return;
+  gradients_.emplace_back(leaf, before);
+}
+
+void Capture::restore() noexcept {
+  for (const auto& [leaf, before] : gradients_) meta_of(leaf).grad = before;
+  gradients_.clear();
+  for (auto& [storage, version] : versions_)
+    storage->version.store(version, std::memory_order_relaxed);
+  versions_.clear();
+}
+
+void Capture::discard() noexcept {
+  restore();
+  const std::lock_guard lock(mutex_);
+  for (const auto& call : calls_) {
+    release(*call);
+    // Whoever still sees a result that was never made must not read it.
+    for (Storage* s : call->writes)
+      if (!s->data) s->writer.store(&discarded(), std::memory_order_release);
+  }
+  calls_.clear();
+  held_bytes_ = held_limit_ = 0;
+}
+
+Ref<Storage> Capture::stand_in(size_t bytes) {
+  Ref<Storage> s = pending_storage(bytes);
+  s->writer.store(this, std::memory_order_release);
+  return s;
 }
 
 Ref<Storage> pending_storage(size_t bytes) {
@@ -355,9 +495,15 @@ std::string Explanation::text() const {
 Explanation explain(const std::function<void()>& f) {
   Explanation e;
   struct Explaining {
-    explicit Explaining(Explanation* e) : outer(std::exchange(detail::explaining, e)) {}
-    ~Explaining() { detail::explaining = outer; }
+    explicit Explaining(Explanation* e)
+        : outer(std::exchange(detail::explaining, e)),
+          noted(std::exchange(detail::notes_callers, true)) {}
+    ~Explaining() {
+      detail::explaining = outer;
+      detail::notes_callers = noted;
+    }
     Explanation* const outer;
+    const bool noted;
   };
   eval();
   const Explaining scope(&e);

@@ -30,7 +30,9 @@ struct CapturedCall {
   bool tracked = false;  ///< a gradient may be asked for, so hidden outputs are wanted
   uint8_t output_count = 0;
   MemoryCategory category = MemoryCategory::Other;
+  bool unique = false;  ///< an equal call must not stand for it: recomputation
   uint64_t seed = 0, random_offset = 0;
+  const void* caller = nullptr;  ///< in the program's code, where somebody wants to know
   profile::LaterPlace place;
   uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
   InlineVec<Tensor, 3> inputs;
@@ -40,6 +42,13 @@ struct CapturedCall {
 };
 
 class Group;
+/// What becomes of a captured call.
+enum class Fate : uint8_t { Kept, Runs, Forgotten };
+
+/// While it is set, captured calls know the line that made them.
+extern constinit thread_local bool notes_callers;
+/// While it is set, captured calls compute again what was let go, so that nothing is kept.
+extern constinit thread_local bool recomputing;
 
 /// The calls of one thread that did not run yet. Any thread may make them run.
 class Capture {
@@ -55,9 +64,30 @@ class Capture {
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
 
+  /// Until allow(), this thread captures a program that must be whole: whoever asks for a value gets
+  /// a ValueError that begins with `who`.
+  void forbid_values(const char* who);
+  void allow_values() noexcept;
+  /// The calls that flush() would run, in order.
+  std::vector<CapturedCall*> to_flush();
+  /// Takes back what captured calls did to versions and gradients of other tensors.
+  void restore() noexcept;
+  /// Drops all calls: tensors that they would have changed are as before, and what they would have
+  /// made has no values.
+  void discard() noexcept;
+  /// A change of a tensor that discard() takes back.
+  void will_change(Storage& s);
+  void will_change_gradient(const Tensor& leaf, const Tensor& before);
+  bool forbids_values() const { return forbidden_by_ != nullptr; }
+  /// A storage without memory that stands for an input of a traced program.
+  Ref<Storage> stand_in(size_t bytes);
+
  private:
-  template <class Wanted> void run(const Wanted& wanted);
+  template <class Wanted> std::vector<Fate> decide(const Wanted& wanted);
+  [[noreturn]] void refuse() const;
+  template <class Wanted> void run(const Wanted& wanted, bool whole = false);
   void tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group);
+  bool run_program(std::span<const Fate> fates);
   size_t run_some(std::span<const std::unique_ptr<CapturedCall>> calls);
   void execute(CapturedCall& call);
   void release(CapturedCall& call) noexcept;
@@ -67,6 +97,9 @@ class Capture {
   std::vector<std::unique_ptr<CapturedCall>> calls_;
   size_t held_bytes_ = 0;  // of storages that have memory
   size_t held_limit_ = 0;
+  const char* forbidden_by_ = nullptr;
+  std::vector<std::pair<Ref<Storage>, uint32_t>> versions_;  // before they were changed
+  std::vector<std::pair<Tensor, Tensor>> gradients_;         // leaves, and their gradients before
 };
 
 /// A storage without memory, for the result of a captured call.
@@ -75,6 +108,20 @@ Ref<Storage> pending_storage(size_t bytes);
 void run_users_elsewhere(const Storage& s, const Capture* own);
 /// Runs the kernel of a captured call (core/call.cpp).
 void run_captured(CapturedCall& call);
+/// A captured call that is ready to run any number of times.
+class PreparedCall {
+ public:
+  explicit PreparedCall(CapturedCall& call);
+  ~PreparedCall();
+  PreparedCall(const PreparedCall&) = delete;
+  /// What it reads beside tensors changed.
+  void take_parameters();
+  void run();
+
+ private:
+  struct Ready;
+  std::unique_ptr<Ready> ready_;
+};
 /// Lets the kernel say what it would run, for an op that describes itself.
 void describe_captured(CapturedCall& call, kernels::TileStep& step);
 /// Calls f with a captured call as its kernel would see it.

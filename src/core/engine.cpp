@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "core/autograd_meta.h"
+#include "core/capture.h"
 #include "core/estimate.h"
 #include "core/tape.h"
 #include "core/vjp_tools.h"
@@ -310,6 +311,9 @@ void accumulate_leaf(const Tensor& leaf, Tensor&& grad) {
   const MemoryCategoryGuard category(MemoryCategory::Gradient);
   if (GradMode::is_enabled()) return accumulate_tracked(mutex, meta.grad, grad);
   const std::lock_guard lock(mutex);
+  if (detail::modes & detail::kCapture) [[unlikely]]
+    if (detail::Capture& own = detail::Capture::own(); own.forbids_values())
+      own.will_change_gradient(leaf, meta.grad);
   if (!meta.grad.defined()) {
     meta.grad = exclusively_owned(grad) ? std::move(grad) : grad.detach().clone();
   } else {

@@ -55,6 +55,27 @@ Group::Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons)
   if (calls_.size() < 2) calls_.clear();
 }
 
+std::unique_ptr<Group> Group::form(std::span<const std::unique_ptr<CapturedCall>> calls,
+                                   bool reasons) {
+  if (calls.size() < 2 || !calls[0]->op.describes || !calls[1]->op.describes ||
+      !calls[0]->outputs[0].defined() || calls[0]->outputs[0].numel() < least_fused)
+    return nullptr;
+  auto group = std::make_unique<Group>(calls, reasons);
+  return group->size() > 0 ? std::move(group) : nullptr;
+}
+
+bool Group::describe_again(size_t i) {
+  kernels::TileStep& old = *steps_[i];
+  kernels::TileStep step;
+  describe_captured(*calls_[i], step);
+  bool same = !old.loop == !step.loop && !old.rows == !step.rows && old.row == step.row &&
+              old.out_computed == step.out_computed && old.input_count == step.input_count;
+  for (size_t k = 0; same && k < step.input_count; ++k)
+    same = old.inputs[k] == step.inputs[k];
+  if (same) old = step;
+  return same;
+}
+
 const Group::Made* Group::made(const Storage* s) const {
   for (auto m = made_.rbegin(); m != made_.rend(); ++m)
     if (m->storage == s) return &*m;
@@ -132,6 +153,7 @@ int Group::source_of(const TensorImpl& t) {
       return -1 - static_cast<int>(k);
   }
   program_.operands.push_back(std::move(o));
+  operands_.push_back(&t);
   return -static_cast<int>(program_.operands.size());
 }
 
@@ -147,6 +169,16 @@ bool Group::add(CapturedCall& call) {
   for (size_t k = 1; k < call.output_count; ++k)
     if (call.outputs[k].defined() && (!step->rows || k >= kernels::TileStep::kMostOutputs))
       return refuse([&] { return fmt::format("{} has several results", name); });
+  // What the loop reaches by an address must be there, whole, before the group runs.
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const auto fed = [&] {
+      for (size_t k = 0; k < step->input_count; ++k)
+        if (step->inputs[k].number == i) return true;
+      return false;
+    };
+    if (call.inputs[i].defined() && made(call.inputs[i].impl().storage.get()) && !fed())
+      return refuse([&] { return fmt::format("{} reads all of what the group makes", name); });
+  }
   size_t operands = program_.operands.size();
   for (size_t k = 0; k < step->input_count; ++k) {
     const TensorImpl& t = call.inputs[step->inputs[k].number].impl();
@@ -179,6 +211,10 @@ bool Group::add(CapturedCall& call) {
     if (call.outputs[k].defined())
       made_.push_back(
           {call.outputs[k].impl().storage.get(), &call.outputs[k].impl(), k == 0 ? number : -1});
+  // What a step does not read tile by tile, its loop reaches by an address.
+  size_t given = 0;
+  for (const Tensor& t : call.inputs) given += t.defined() ? 1 : 0;
+  holds_addresses_.push_back(given > step->input_count);
   steps_.push_back(std::move(step));
   calls_.push_back(&call);
   return true;
@@ -197,6 +233,7 @@ bool Group::needed_elsewhere(const Storage& s) const {
 }
 
 void Group::run() {
+  unmade_ = unmade_bytes_ = 0;
   std::vector<Storage*> wanted, looked_at;  // a result that is changed in place is there twice
   for (const CapturedCall* call : calls_) {
     for (size_t k = 0; k < call->output_count; ++k) {
@@ -216,11 +253,14 @@ void Group::run() {
   GroupWatch watch(calls_, unmade_bytes_);
   for (Storage* s : wanted)  // all of it before anything runs: a failure changes nothing
     s->data = allocate(s->bytes, s->category);
+  for (size_t k = 0; k < operands_.size(); ++k) program_.operands[k].data = address(*operands_[k]);
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (holds_addresses_[i] && !describe_again(i)) PELLUCID_ASSERT(false);
   for (size_t i = 0; i < calls_.size(); ++i) {
     const CapturedCall& call = *calls_[i];
     kernels::TileCall& tile = program_.calls[i];
     const TensorImpl& out = call.outputs[0].impl();
-    if (out.storage->data) program_.values[i].memory = address(out);
+    program_.values[i].memory = out.storage->data ? address(out) : nullptr;
     for (size_t k = 1; k < call.output_count; ++k) {
       if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
       const TensorImpl& t = call.outputs[k].impl();

@@ -25,8 +25,15 @@ class Group {
   /// The longest group that begins with the first of the calls and of which all are to run; empty
   /// where that is less than two. With `reasons` it can tell why it ends.
   Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons);
+  /// The same, null where the first call begins no group.
+  static std::unique_ptr<Group> form(std::span<const std::unique_ptr<CapturedCall>> calls,
+                                     bool reasons);
+  /// A number or an attribute of call i changed: asks its kernel again for the loop. False where
+  /// the group cannot run so.
+  bool describe_again(size_t i);
   size_t size() const { return calls_.size(); }
-  /// Gives memory to what is read outside the group, and runs it.
+  /// Gives memory to what is read outside the group, and runs it. Its tensors may lie elsewhere than
+  /// at the last time.
   void run();
   /// Why the call after the group's last one is no part of it, or why there is no group.
   const std::string& end() const { return end_; }
@@ -53,8 +60,10 @@ class Group {
 
   std::vector<CapturedCall*> calls_;
   std::vector<std::unique_ptr<kernels::TileStep>> steps_;
+  std::vector<bool> holds_addresses_;  // of each step: it is asked again when tensors moved
   std::vector<Made> made_;
   kernels::TileProgram program_;
+  std::vector<const TensorImpl*> operands_;  // of the program's
   const bool reasons_;
   std::string end_ = "nothing follows";
   int64_t unmade_ = 0, unmade_bytes_ = 0;

@@ -3,9 +3,11 @@
 // there.
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "core/capture.h"
 #include "core/engine.h"
 #include "pellucid/autograd.h"
 
@@ -42,6 +44,10 @@ struct Frame {
     Generator numbers(random.seed);
     numbers.set_state(random);
     const GeneratorGuard use(preserve_rng ? numbers : default_generator());
+    struct Recomputing {
+      ~Recomputing() { detail::recomputing = outer; }
+      const bool outer = std::exchange(detail::recomputing, true);
+    } const scope;
     {
       const SavedTensorsHooks collect(
           [&recomputed](const Tensor& t) -> std::any {

@@ -25,6 +25,7 @@ void OwnedAttrs::assign(Attrs attrs) {
   }
   if (bytes) lists_ = std::make_unique<char[]>(bytes);
   char* at = lists_.get();
+  attrs_.clear();
   attrs_.reserve(attrs.size());
   for (const Attr& a : attrs) {
     if (a.kind() == Attr::Kind::Ints) {

@@ -38,6 +38,7 @@ struct TileStep {
     uint8_t number = 0;         ///< which input of the call
     DType computed = kFloat32;  ///< the type that the loop reads
     DType through = kFloat32;   ///< a 0-dim tensor of another type passes through this one
+    bool operator==(const Input&) const = default;
   };
   std::array<Input, kMostInputs> inputs;
   uint8_t input_count = 0;

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "pellucid/creation.h"
 #include "pellucid/operators.h"
+#include "replay_rounds.h"
 #include "support.h"
 
 namespace pellucid::test {
@@ -209,13 +210,21 @@ Tensors random_program(uint32_t seed, bool lazily) {
 
 TEST_CASE("random programs: lazily the same bits as eagerly") {
   const uint32_t count = std::getenv("PELLUCID_TEST_LONG") ? 100'000 : 1'500;
+  const int64_t before = detail::ProgramCache::get().found();
   for (uint32_t seed = 0; seed < count; ++seed) {
     INFO("seed " << seed);
-    const Tensors eager = random_program(seed, false), lazy = random_program(seed, true);
-    REQUIRE(eager.size() == lazy.size());
-    for (size_t i = 0; i < eager.size(); ++i) REQUIRE(same_bits(eager[i], lazy[i]));
+    const Tensors eager = random_program(seed, false);
+    const ReplayRounds rounds(seed);
+    for (int round = 0; round < rounds.count; ++round) {
+      INFO("round " << round << ", passes " << rounds.passes);
+      const Tensors lazy = random_program(seed, true);
+      REQUIRE(eager.size() == lazy.size());
+      for (size_t i = 0; i < eager.size(); ++i) REQUIRE(same_bits(eager[i], lazy[i]));
+    }
   }
-  MESSAGE("random programs: " << count);
+  const int64_t replayed = detail::ProgramCache::get().found() - before;
+  MESSAGE("random programs: " << count << ", with " << replayed << " replays");
+  CHECK(replayed > count / 4);
 }
 
 }  // namespace

@@ -123,3 +123,62 @@ def test_arguments_of_compile():
         torch.compile(net, mode="default", options={})
     with pytest.raises(RuntimeError, match="function or a module"):
         torch.compile(3)
+
+
+def test_sealed_functions_replay():
+    calls = []
+    weight = torch.randn(6, 6)
+
+    @torch.compile
+    def f(x, more, scale=1):
+        calls.append(1)
+        return {"y": torch.tanh(x @ weight) * scale, "z": (more[0] + 1, None)}
+    f.seal()
+    for _ in range(8):
+        x, b = torch.randn(6, 6), torch.randn(3)
+        out = f(x, [b], scale=2)
+        assert torch.equal(out["y"], torch.tanh(x @ weight) * 2) and torch.equal(out["z"][0], b + 1) and out["z"][1] is None
+        with torch.no_grad():
+            weight.mul_(0.9)
+    assert len(calls) == 2
+    with pytest.raises(ValueError, match="no tensor changed"):
+        f(x, [b], scale=3)
+    with pytest.raises(RuntimeError, match="sizes"):
+        f(torch.randn(5, 6), [b], scale=2)
+
+
+def test_a_sealed_step_trains_as_an_eager_one():
+    def train(sealed):
+        torch.manual_seed(4)
+        net = nn.Sequential(nn.Linear(7, 16), nn.ReLU(), nn.Linear(16, 2))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+
+        def step(x, y):
+            loss = F.mse_loss(net(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+        fast = torch.compile(step).seal() if sealed else step
+        losses = []
+        for _ in range(9):
+            losses.append(fast(torch.randn(5, 7), torch.randn(5, 2)).item())
+            schedule.step()
+        return losses
+    assert train(True) == train(False)
+
+
+def test_traced_programs_run_by_name():
+    both = torch.jit.trace(lambda a, b: (a + b, a * b), (torch.tensor(0.), torch.tensor(0.)))
+    assert [t.item() for t in both.run(a=torch.tensor(2.), b=torch.tensor(3.))] == [5, 6]
+    assert [t.item() for t in both(torch.tensor(4.), torch.tensor(5.))] == [9, 20]
+    assert "add(in0, in1)" in str(both) and both.inputs == ["a", "b"]
+    with pytest.raises(ValueError, match="the inputs are a, b"):
+        both.run(a=torch.tensor(2.))
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
+    program = torch.jit.trace(net, torch.randn(3, 4))
+    x = torch.randn(3, 4)
+    assert torch.equal(program(x), net(x).detach())
+    with pytest.raises(ValueError, match="asks for a value"):
+        torch.jit.trace(lambda x: x * x.sum().item(), torch.ones(2))

@@ -1,0 +1,91 @@
+// Compiled functions and programs in Python: what pellucid/_compile.py and pellucid/jit.py are made of.
+#include "pellucid/program.h"
+
+#include "caster.h"
+#include "collect.h"
+#include "hooks.h"
+#include "pellucid/compile.h"
+#include "register.h"
+
+namespace pellucid::python {
+namespace {
+
+struct CompiledScope {
+  std::unique_ptr<detail::CompiledCall> call;
+};
+
+// The function gets the stand-ins as a list and returns a list of tensors.
+Program trace_function(const nb::callable& f, const std::vector<std::string>& names,
+                       const Tensors& inputs) {
+  NamedTensors named;
+  for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(names.at(i), inputs[i]);
+  return trace([&](const Tensors& in) { return nb::cast<Tensors>(f(nb::cast(in))); }, named);
+}
+
+}  // namespace
+
+void register_programs(nb::module_& m) {
+  using detail::CompileTrials, detail::CompiledCall;
+  nb::class_<CompileTrials>(m, "_CompileTrials")
+      .def("__init__",
+           [](CompileTrials* t, bool always) {
+             new (t) CompileTrials(always ? CompileMode::Always : CompileMode::Measured);
+           })
+      .def("report", [](const CompileTrials& t) { return t.report().text(); });
+  nb::class_<CompiledScope>(m, "_CompiledCall")
+      .def(
+          "__init__",
+          [](CompiledScope* s, CompileTrials& trials, int64_t elements) {
+            new (s) CompiledScope{std::make_unique<CompiledCall>(trials, elements)};
+          },
+          nb::keep_alive<1, 2>())
+      .def("finish", [](CompiledScope& s) { s.call->finish(); })
+      .def("close", [](CompiledScope& s) { s.call.reset(); });
+  using Part = Explanation::Part;
+  nb::class_<Part>(m, "ExplanationPart")
+      .def_prop_ro("ops", [](const Part& p) { return p.ops; })
+      .def_prop_ro("sizes", [](const Part& p) { return p.sizes; })
+      .def_prop_ro("lines", [](const Part& p) { return p.lines; })
+      .def_ro("results_without_memory", &Part::unmade)
+      .def_ro("bytes_not_made", &Part::unmade_bytes)
+      .def_prop_ro("ends_because", [](const Part& p) { return p.end; });
+  using Pass = Explanation::Pass;
+  nb::class_<Pass>(m, "ExplanationPass")
+      .def_prop_ro("name", [](const Pass& p) { return p.name; })
+      .def_ro("seconds", &Pass::seconds)
+      .def_ro("nodes_before", &Pass::nodes_before)
+      .def_ro("nodes_after", &Pass::nodes_after)
+      .def_ro("changed", &Pass::changed);
+  nb::class_<Explanation>(m, "Explanation")
+      .def_prop_ro("parts", [](const Explanation& e) { return e.parts; })
+      .def_ro("calls", &Explanation::calls)
+      .def_prop_ro("fused", &Explanation::fused)
+      .def_ro("forgotten", &Explanation::forgotten)
+      .def_ro("arena_bytes", &Explanation::arena_bytes)
+      .def_prop_ro("passes", [](const Explanation& e) { return e.passes; })
+      .def("__str__", &Explanation::text);
+  m.def("_explain", [](const nb::callable& f) {
+    nb::object result;  // it must live until it is computed
+    return explain([&] { result = f(); });
+  });
+
+  using detail::Sealed;
+  nb::class_<Sealed>(m, "_Sealed")
+      .def(nb::init<>())
+      .def("traces", &Sealed::traces)
+      .def("begin", &Sealed::begin)
+      .def("end", [](Sealed& s, const Tensors& results) { s.end(results); })
+      .def("abandon", &Sealed::abandon)
+      .def("replay", &Sealed::replay);
+  nb::class_<Program>(m, "_Program")
+      .def("run", [](const Program& p, const Tensors& inputs) { return p.run(inputs); })
+      .def_prop_ro("inputs", [](const Program& p) { return p.inputs(); })
+      .def_prop_ro("calls", &Program::calls)
+      .def_prop_ro("peak_bytes", &Program::peak_bytes)
+      .def_prop_ro("passes", [](const Program& p) { return p.passes(); })
+      .def("explain", &Program::explain)
+      .def("__str__", &Program::text);
+  m.def("_trace", trace_function);
+}
+
+}  // namespace pellucid::python

@@ -1,0 +1,563 @@
+#include "core/program.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "base/allocator.h"
+#include "base/caller.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "core/registry.h"
+
+namespace pellucid::detail {
+namespace {
+
+using graph::kNone;
+using profile::mix;
+
+size_t hash_of(const Storage* s) { return mix(0, reinterpret_cast<uintptr_t>(s)); }
+
+// Numbers are parameters of a program; all else in the attributes decides what it does.
+bool is_number(const Attr& a) {
+  return a.kind() == Attr::Kind::Float || a.kind() == Attr::Kind::Scalar;
+}
+
+bool same_number(const Attr& a, const Attr& b) {
+  return a.kind() == b.kind() && a.scalar().type() == b.scalar().type() &&
+         std::bit_cast<uint64_t>(a.number()) == std::bit_cast<uint64_t>(b.number());
+}
+
+/// Mixes words into 128 bits.
+struct KeyHash {
+  uint64_t a = 0x243f6a8885a308d3u, b = 0x13198a2e03707344u;
+  void add(uint64_t x) {
+    a = mix(a, x);
+    b = mix(b, x, a);
+  }
+  void add(const TensorImpl& t, uint32_t number) {
+    add(uint64_t{number} << 32 | uint64_t{static_cast<uint8_t>(t.dtype)} << 16 |
+        uint64_t{t.wrapped_number} << 9 | uint64_t{t.hidden_layout} << 8 | t.sizes.size());
+    for (const int64_t n : t.sizes) add(static_cast<uint64_t>(n));
+    for (const int64_t n : t.strides) add(static_cast<uint64_t>(n));
+    if (t.offset) add(static_cast<uint64_t>(t.offset));
+  }
+  void add(const Attr& attr) {
+    add(static_cast<uint64_t>(attr.kind()));
+    switch (attr.kind()) {
+      case Attr::Kind::Ints:
+        add(attr.ints().size());
+        for (const int64_t v : attr.ints()) add(static_cast<uint64_t>(v));
+        break;
+      case Attr::Kind::Text:
+        add(attr.text().size());
+        for (const char ch : attr.text()) add(static_cast<uint64_t>(ch));
+        break;
+      case Attr::Kind::Scalar:
+        add(static_cast<uint64_t>(attr.scalar().type()));
+        break;
+      case Attr::Kind::None:
+      case Attr::Kind::Float:
+        break;
+      default:
+        add(static_cast<uint64_t>(attr.integer()));
+    }
+  }
+};
+
+Tensor tensor_of(const graph::Value& v, const Ref<Storage>& storage) {
+  Ref<TensorImpl> impl = new_impl(v.dtype, v.sizes);
+  impl->strides = v.strides;
+  impl->offset = v.offset;
+  impl->hidden_layout = v.hidden_layout;
+  impl->wrapped_number = v.number;
+  impl->storage = storage;
+  return Tensor(std::move(impl));
+}
+
+uint64_t bits_at(const void* address, size_t bytes) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, address, std::min<size_t>(bytes, sizeof bits));
+  return bits;
+}
+
+}  // namespace
+
+StorageNumbers::StorageNumbers(std::span<CapturedCall* const> calls) {
+  table_.assign(std::bit_ceil(calls.size() * 8 + 16), 0);
+  for (const CapturedCall* call : calls) {
+    for (const Tensor& t : call->inputs)
+      if (t.defined()) add(t.impl().storage.get());
+    for (size_t k = 0; k < call->output_count; ++k)
+      if (call->outputs[k].defined()) add(call->outputs[k].impl().storage.get());
+  }
+}
+
+size_t StorageNumbers::find(const Storage* s) const {
+  size_t at = hash_of(s) & (table_.size() - 1);
+  while (table_[at] != 0 && storages_[table_[at] - 1] != s) at = (at + 1) & (table_.size() - 1);
+  return at;
+}
+
+uint32_t StorageNumbers::add(Storage* s) {
+  if (storages_.size() * 2 >= table_.size()) {  // calls with long lists of inputs
+    table_.assign(table_.size() * 2, 0);
+    for (size_t i = 0; i < storages_.size(); ++i)
+      table_[find(storages_[i])] = static_cast<uint32_t>(i + 1);
+  }
+  uint32_t& entry = table_[find(s)];
+  if (entry == 0) {
+    storages_.push_back(s);
+    entry = static_cast<uint32_t>(storages_.size());
+  }
+  return entry - 1;
+}
+
+uint32_t StorageNumbers::operator[](const Storage* s) const { return table_[find(s)] - 1; }
+
+ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers) {
+  KeyHash h;
+  h.add(graph::PassSet::current().bits());
+  h.add(static_cast<uint64_t>(least_fused));
+  for (const CapturedCall* call : calls) {
+    h.add(uint64_t{call->op.info->id} << 32 | call->inputs.size() << 16 |
+          uint64_t{call->output_count} << 8 | uint64_t{call->in_place} << 2 |
+          uint64_t{call->tracked} << 1 | uint64_t{call->unique});
+    for (const Attr& a : call->attrs.view()) h.add(a);
+    for (const Tensor& t : call->inputs)
+      t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
+    for (size_t k = 0; k < call->output_count; ++k) {
+      const Tensor& t = call->outputs[k];
+      t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
+    }
+  }
+  for (const Storage* s : numbers.storages())
+    h.add(s->bytes << 12 | uint64_t{static_cast<uint8_t>(s->category)} << 2 |
+          uint64_t{s->data != nullptr} << 1 |
+          uint64_t{s->pending_writes.load(std::memory_order_relaxed) != 0 && holders(*s) > 0});
+  return {h.a, h.b};
+}
+
+graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers) {
+  graph::Graph g;
+  for (const Storage* s : numbers.storages())
+    g.storages.push_back({.bytes = s->bytes,
+                          .category = s->category,
+                          .external = s->data != nullptr,
+                          .live_out = holders(*s) > 0});
+  const auto add_value = [&](const Tensor& t) {
+    const TensorImpl& impl = t.impl();
+    g.values.push_back({.storage = numbers[impl.storage.get()],
+                        .dtype = impl.dtype,
+                        .number = impl.wrapped_number,
+                        .hidden_layout = impl.hidden_layout,
+                        .offset = impl.offset,
+                        .sizes = impl.sizes,
+                        .strides = impl.strides});
+    return static_cast<uint32_t>(g.values.size() - 1);
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const CapturedCall& call = *calls[i];
+    graph::Node n{.op = &call.op,
+                  .attrs = call.attrs.view(),
+                  .call = static_cast<uint32_t>(i),
+                  .in_place = call.in_place,
+                  .unique = call.unique};
+    for (const Tensor& t : call.inputs)
+      n.inputs.push_back(
+          t.defined() ? graph::Use{add_value(t), g.storages[numbers[t.impl().storage.get()]].writes}
+                      : graph::Use{});
+    for (size_t k = 0; k < call.output_count; ++k)
+      n.outputs.push_back(call.outputs[k].defined() ? add_value(call.outputs[k]) : kNone);
+    for (const Storage* s : call.writes) {
+      const uint32_t number = numbers[s];
+      if (std::find(n.writes.begin(), n.writes.end(), number) != n.writes.end()) continue;
+      n.writes.push_back(number);
+      ++g.storages[number].writes;
+    }
+    g.nodes.push_back(std::move(n));
+  }
+  return g;
+}
+
+Frame::Arena::~Arena() { deallocate(data, bytes, category); }
+
+Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse, bool plan,
+             bool reasons)
+    : graph_(g), storages_(g.storages.size(), nullptr) {
+  make_calls(g);
+  set_addresses(addresses);
+  form_units(fuse, reasons);
+  place_results(g, plan);
+  watch_numbers();
+  for (Storage* s : storages_)
+    if (s) s->data = nullptr;
+}
+
+Frame::~Frame() {
+  units_.clear();  // they look at the calls
+}
+
+void Frame::make_calls(const graph::Graph& g) {
+  std::vector<Ref<Storage>> owned(g.storages.size());
+  const auto tensor = [&](uint32_t value) {
+    const graph::Value& v = g.values[value];
+    Ref<Storage>& s = owned[v.storage];
+    if (!s) {
+      s = borrow_storage(nullptr, g.storages[v.storage].bytes, {});
+      s->pointer_given_out = false;
+      s->category = g.storages[v.storage].category;
+      storages_[v.storage] = s.get();
+    }
+    return tensor_of(v, s);
+  };
+  for (const graph::Node& n : g.nodes) {
+    auto call = std::make_unique<CapturedCall>(*n.op);
+    call->in_place = n.in_place;
+    call->output_count = static_cast<uint8_t>(n.outputs.size());
+    call->attrs.assign(n.attrs);
+    call->inputs.reserve(n.inputs.size());
+    for (const graph::Use& u : n.inputs)
+      call->inputs.emplace_back(u.value == kNone ? Tensor() : tensor(u.value));
+    for (size_t k = 0; k < n.outputs.size(); ++k)
+      if (n.outputs[k] != kNone)
+        call->outputs[k] = n.in_place && k == 0 ? call->inputs[0] : tensor(n.outputs[k]);
+    for (const uint32_t s : n.writes) call->writes.emplace_back(owned[s].get());
+    calls_.push_back(std::move(call));
+  }
+  owned.clear();
+  // Nobody but the calls sees what stays inside (Group asks).
+  for (Storage* s : storages_)
+    if (s) s->captured.store(s->refs.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+// Results that have no memory yet get addresses of their own, by which groups tell them apart.
+void Frame::set_addresses(std::span<void* const> addresses) {
+  if (!nowhere_) nowhere_ = std::make_unique<Nowhere[]>(storages_.size());
+  for (size_t s = 0; s < storages_.size(); ++s)
+    if (storages_[s]) storages_[s]->data = addresses[s] ? addresses[s] : &nowhere_[s];
+}
+
+void Frame::form_units(bool fuse, bool reasons) {
+  for (size_t i = 0; i < calls_.size();) {
+    Unit u;
+    u.first = i;
+    const std::span<const std::unique_ptr<CapturedCall>> rest(calls_.data() + i, calls_.size() - i);
+    if (fuse) u.group = Group::form(rest, reasons);
+    if (u.group) {
+      u.count = u.group->size();
+      u.end = u.group->end();
+    } else {
+      u.single = std::make_unique<PreparedCall>(*calls_[i]);
+    }
+    i += u.count;
+    units_.push_back(std::move(u));
+  }
+}
+
+// What is used in several units, or by a call alone, needs memory from its first unit to its last.
+void Frame::place_results(const graph::Graph& g, bool plan) {
+  std::vector<uint32_t> first(storages_.size(), kNone), last(storages_.size(), 0);
+  for (size_t u = 0; u < units_.size(); ++u)
+    for (size_t i = units_[u].first; i < units_[u].first + units_[u].count; ++i) {
+      const auto use = [&](uint32_t s) {
+        if (first[s] == kNone) first[s] = static_cast<uint32_t>(u);
+        last[s] = static_cast<uint32_t>(u);
+      };
+      for (const graph::Use& in : g.nodes[i].inputs)
+        if (in.value != kNone) use(g.values[in.value].storage);
+      for (const uint32_t s : g.nodes[i].writes) use(s);
+    }
+  std::vector<graph::Block> blocks;
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    const graph::Storage& storage = g.storages[s];
+    if (!storages_[s] || storage.external || storage.live_out) continue;
+    if (Unit& u = units_[first[s]]; first[s] == last[s] && u.group) {  // it lives in tiles alone
+      ++u.unmade;
+      u.unmade_bytes += static_cast<int64_t>(storage.bytes);
+      continue;
+    }
+    inside_.push_back(static_cast<uint32_t>(s));
+    blocks.push_back({storage.bytes, first[s], last[s]});
+  }
+  least_bytes_ = graph::least_bytes(blocks);
+  if (!plan)
+    for (graph::Block& b : blocks) b.first = 0, b.last = static_cast<uint32_t>(units_.size());
+  plan_ = graph::plan_memory(blocks);
+  offsets_ = plan_.offsets;
+}
+
+void Frame::watch_numbers() {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    if (!units_[u].group) continue;
+    for (size_t m = 0; m < units_[u].count; ++m)
+      for (const graph::Use& in : graph_.nodes[units_[u].first + m].inputs) {
+        if (in.value == kNone || !graph_.values[in.value].sizes.empty()) continue;
+        const uint32_t s = graph_.values[in.value].storage;
+        if (graph_.storages[s].external)
+          numbers_.push_back({static_cast<uint32_t>(u), static_cast<uint32_t>(m), s,
+                              bits_at(storages_[s]->data, storages_[s]->bytes)});
+      }
+  }
+}
+
+bool Frame::take_parameters(std::span<CapturedCall* const> calls,
+                            std::span<void* const> addresses) {
+  set_addresses(addresses);  // a kernel that is asked again for its loop may look at numbers
+  bool fits = calls.empty() || take_from(calls);
+  for (Number& n : numbers_) {
+    const uint64_t bits = bits_at(storages_[n.storage]->data, storages_[n.storage]->bytes);
+    if (bits == n.bits) continue;
+    n.bits = bits;
+    fits = fits && units_[n.unit].group->describe_again(n.member);
+  }
+  return fits;
+}
+
+bool Frame::take_from(std::span<CapturedCall* const> calls) {
+  bool fits = true;
+  for (Unit& u : units_)
+    for (size_t m = 0; m < u.count; ++m) {
+      CapturedCall& call = *calls_[u.first + m];
+      const CapturedCall& from = *calls[graph_.nodes[u.first + m].call];
+      call.tracked = from.tracked;
+      call.category = from.category;
+      call.seed = from.seed;
+      call.random_offset = from.random_offset;
+      call.place = from.place;
+      call.node = from.node;
+      call.caller = from.caller;
+      const Attrs old = call.attrs.view(), given = from.attrs.view();
+      bool changed = false;
+      for (size_t a = 0; a < old.size(); ++a)
+        changed = changed || (is_number(old[a]) && !same_number(old[a], given[a]));
+      if (changed) {
+        call.attrs.assign(given);
+        if (u.group) fits = fits && u.group->describe_again(m);
+      }
+      if (u.single) u.single->take_parameters();
+    }
+  return fits;
+}
+
+void Frame::reserve_random() {
+  std::vector<std::pair<uint32_t, size_t>> random;
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (calls_[i]->op.random_count) random.emplace_back(graph_.nodes[i].call, i);
+  std::sort(random.begin(), random.end());
+  for (const auto& [order, i] : random)
+    with_captured(*calls_[i], [&, i = i](const Call& c) {
+      const PhiloxRange range = default_generator().reserve(c.op().random_count(c));
+      calls_[i]->seed = range.seed;
+      calls_[i]->random_offset = range.offset;
+    });
+  for (Unit& u : units_)
+    if (u.single) u.single->take_parameters();
+}
+
+void Frame::run(std::span<void* const> addresses, size_t& done) {
+  if (plan_.bytes > 0) {
+    arena_ = std::make_unique<Arena>();
+    arena_->data = allocate(plan_.bytes, arena_->category);
+    arena_->bytes = plan_.bytes;
+  }
+  for (size_t s = 0; s < storages_.size(); ++s)
+    if (storages_[s]) storages_[s]->data = addresses[s];
+  for (size_t i = 0; i < inside_.size(); ++i)
+    storages_[inside_[i]]->data = static_cast<char*>(arena_->data) + offsets_[i];
+  for (Unit& u : units_) {
+    const MemoryCategoryGuard category(calls_[u.first]->category);
+    if (u.group)
+      u.group->run();
+    else
+      u.single->run();
+    done += u.count;
+  }
+  for (Storage* s : storages_)
+    if (s) s->data = nullptr;
+  arena_.reset();
+}
+
+void Frame::explain(Explanation& e) const {
+  for (const Unit& u : units_) {
+    Explanation::Part part;
+    for (size_t i = u.first; i < u.first + u.count; ++i) {
+      part.ops.push_back(calls_[i]->op.info->name);
+      part.lines.push_back(calls_[i]->caller ? source_line(calls_[i]->caller) : "");
+    }
+    if (const Tensor& out = calls_[u.first + u.count - 1]->outputs[0]; out.defined()) {
+      part.sizes.assign(out.sizes().begin(), out.sizes().end());
+      part.dtype = out.dtype();
+    }
+    if (u.group) {
+      part.unmade = u.unmade;
+      part.unmade_bytes = u.unmade_bytes;
+      part.end = u.end;
+    }
+    e.calls += static_cast<int64_t>(u.count);
+    e.parts.push_back(std::move(part));
+  }
+  e.arena_bytes += static_cast<int64_t>(plan_.bytes);
+  e.least_bytes += static_cast<int64_t>(least_bytes_);
+}
+
+ReplayProgram::ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+                             const AfterPass& after)
+    : graph_(graph_of(calls, numbers)), set_(graph::PassSet::current()) {
+  if (after) after("capture", graph_);
+  passes_ = graph::optimize(graph_, set_, after);
+  for (graph::Node& n : graph_.nodes) {
+    attrs_.emplace_back().assign(n.attrs);
+    n.attrs = attrs_.back().view();
+  }
+}
+
+std::unique_ptr<Frame> ReplayProgram::take(std::span<CapturedCall* const> calls,
+                                           std::span<void* const> addresses) {
+  std::unique_ptr<Frame> frame;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      frame = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  for (const bool again : {false, true}) {
+    if (!frame)
+      frame = std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true);
+    if (frame->take_parameters(calls, addresses) || again) break;
+    frame.reset();
+  }
+  return frame;
+}
+
+void ReplayProgram::put_back(std::unique_ptr<Frame> frame) {
+  constexpr size_t kMostIdle = 8;
+  const std::lock_guard lock(mutex_);
+  if (idle_.size() < kMostIdle) idle_.push_back(std::move(frame));
+}
+
+void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+                        std::vector<bool>& ran) {
+  const std::span<Storage* const> storages = numbers.storages();
+  std::vector<void*> addresses(storages.size());
+  for (size_t s = 0; s < storages.size(); ++s) {
+    const graph::Storage& storage = graph_.storages[s];
+    if (storage.live_out && storage.writes > 0 && !storages[s]->data)
+      storages[s]->data = allocate(storages[s]->bytes, storages[s]->category);
+    if (storage.external || storage.live_out) addresses[s] = storages[s]->data;
+  }
+  std::unique_ptr<Frame> frame = take(calls, addresses);
+  size_t done = 0;
+  try {
+    const AutoGradMode off(false);
+    frame->run(addresses, done);
+  } catch (...) {
+    hand_over(*frame, done, storages, ran);
+    throw;
+  }
+  ran.assign(calls.size(), true);
+  put_back(std::move(frame));
+}
+
+// A kernel threw. The results inside that exist become memory of the captured tensors, for the
+// calls that did not run.
+void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* const> storages,
+                              std::vector<bool>& ran) const {
+  const std::shared_ptr<Frame::Arena> arena = frame.take_arena();
+  const auto give = [&](uint32_t from, uint32_t to) {
+    void* const at = frame.address(from);
+    if (!at || storages[to]->data || graph_.storages[from].external) return;
+    storages[to]->data = at;
+    storages[to]->borrowed = true;
+    storages[to]->deleter = std::make_unique<std::function<void(void*)>>([arena](void*) {});
+  };
+  std::vector<bool> executed(ran.size(), false), in_graph(ran.size(), false);
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const graph::Node& n = graph_.nodes[i];
+    in_graph[n.call] = true;
+    executed[n.call] = i < done;
+    if (i < done)
+      for (const uint32_t s : n.writes) give(s, s);
+  }
+  for (size_t c = 0; c < ran.size(); ++c) ran[c] = executed[c] || !in_graph[c];
+  for (const graph::Merge& m : graph_.merges) {
+    ran[m.call] = executed[m.into] || !in_graph[m.into];
+    if (executed[m.into])
+      for (const auto& [instead_of, s] : m.storages) give(s, instead_of);
+  }
+}
+
+void ReplayProgram::replay(std::span<void* const> addresses) {
+  std::unique_ptr<Frame> frame = take({}, addresses);
+  frame->reserve_random();
+  size_t done = 0;
+  const AutoGradMode off(false);
+  frame->run(addresses, done);
+  put_back(std::move(frame));
+}
+
+void ReplayProgram::explain(Explanation& e) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      const std::vector<void*> addresses(graph_.storages.size(), nullptr);
+      idle_.push_back(std::make_unique<Frame>(graph_, addresses, set_.has("fuse"),
+                                              set_.has("plan"), true));
+    }
+    idle_.back()->explain(e);
+  }
+  for (const graph::PassResult& p : passes_)
+    e.passes.push_back({p.name, p.seconds, p.nodes_before, p.nodes_after, p.changed});
+}
+
+ProgramCache& ProgramCache::get() {
+  static auto* const cache = new ProgramCache;  // tensors may outlive static objects
+  return *cache;
+}
+
+std::shared_ptr<ReplayProgram> ProgramCache::find(const ProgramKey& key,
+                                                  std::span<CapturedCall* const> calls,
+                                                  const StorageNumbers& numbers, bool build) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto at = by_key_.find(key); at != by_key_.end()) {
+      entries_.splice(entries_.begin(), entries_, at->second);
+      if (at->second->program) {
+        found_.fetch_add(1, std::memory_order_relaxed);
+        return at->second->program;
+      }
+      build = true;
+    } else {
+      entries_.push_front({key, nullptr});
+      by_key_.emplace(key, entries_.begin());
+      if (entries_.size() > kMost) {
+        by_key_.erase(entries_.back().key);
+        entries_.pop_back();
+      }
+    }
+  }
+  if (!build) return nullptr;
+  auto program = std::make_shared<ReplayProgram>(calls, numbers);
+  built_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  if (const auto at = by_key_.find(key); at != by_key_.end()) {
+    if (!at->second->program) at->second->program = program;  // another thread may have been quicker
+    return at->second->program;
+  }
+  return program;
+}
+
+size_t ProgramCache::size() {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void ProgramCache::clear() {
+  const std::lock_guard lock(mutex_);
+  entries_.clear();
+  by_key_.clear();
+}
+
+}  // namespace pellucid::detail

@@ -1,0 +1,184 @@
+// A captured program that can run again: the graph of its calls after the passes, its memory plan,
+// and calls that are ready to run. It is found by a key of all that decides how it runs; numbers,
+// seeds and addresses are given anew with each run.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/capture.h"
+#include "core/fuse.h"
+#include "graph/graph.h"
+#include "graph/passes.h"
+#include "graph/plan.h"
+#include "pellucid/lazy.h"
+
+namespace pellucid::detail {
+
+/// Tells programs apart: ops, values, sizes, strides, dtypes, layouts, which tensors share memory,
+/// which results are seen afterwards, attributes that are not mere numbers.
+struct ProgramKey {
+  uint64_t high = 0, low = 0;
+  bool operator==(const ProgramKey&) const = default;
+};
+
+/// The storages of captured calls, numbered in the order in which the calls use them.
+class StorageNumbers {
+ public:
+  StorageNumbers() = default;
+  explicit StorageNumbers(std::span<CapturedCall* const> calls);
+  uint32_t operator[](const Storage* s) const;
+  std::span<Storage* const> storages() const { return storages_; }
+
+ private:
+  uint32_t add(Storage* s);
+  size_t find(const Storage* s) const;
+  std::vector<Storage*> storages_;
+  std::vector<uint32_t> table_;  // open addressing; a number + 1, 0 where free
+};
+
+ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
+/// The graph of captured calls. It borrows their attributes.
+graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
+
+/// What one run of a program needs and the next one reuses: calls on storages of its own, groups of
+/// them, and where results lie.
+class Frame {
+ public:
+  /// `addresses`: of each storage that exists now; numbers are read while groups are formed.
+  Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse, bool plan,
+        bool reasons);
+  Frame(const Frame&) = delete;
+  ~Frame();
+
+  /// What the calls read beside tensors, from captured ones if there are any; false where the frame
+  /// cannot run so, because a number chooses another loop.
+  bool take_parameters(std::span<CapturedCall* const> calls, std::span<void* const> addresses);
+  /// Random numbers for the next run, in program order, where no captured call has reserved them.
+  void reserve_random();
+  /// Runs all. `addresses`: of each external storage and each one that is seen afterwards. The
+  /// places of the others are set. `done` counts the nodes that ran, if it throws.
+  void run(std::span<void* const> addresses, size_t& done);
+  /// After run() threw: the memory of the results inside, which the caller takes over.
+  struct Arena {
+    void* data = nullptr;
+    size_t bytes = 0;
+    MemoryCategory category = MemoryCategory::Activation;
+    ~Arena();
+  };
+  std::unique_ptr<Arena> take_arena() { return std::move(arena_); }
+  /// Where a result inside lies while the arena exists; null for one without memory.
+  void* address(uint32_t storage) const { return storages_[storage]->data; }
+
+  const graph::Plan& plan() const { return plan_; }
+  size_t least_bytes() const { return least_bytes_; }
+  void explain(Explanation& e) const;
+
+ private:
+  struct Unit {
+    size_t first = 0, count = 1;           // of the calls
+    std::unique_ptr<Group> group;          // null for one call
+    std::unique_ptr<PreparedCall> single;  // null for a group
+    std::string end;
+    int64_t unmade = 0, unmade_bytes = 0;  // results that live in tiles alone
+  };
+  /// An input of a group's call that is a number: a group is told when it changes.
+  struct Number {
+    uint32_t unit, member, storage;
+    uint64_t bits;
+  };
+  /// Room for a number, for storages without memory.
+  struct alignas(64) Nowhere {
+    char bytes[64] = {};
+  };
+  bool take_from(std::span<CapturedCall* const> calls);
+  void set_addresses(std::span<void* const> addresses);
+  void make_calls(const graph::Graph& g);
+  void form_units(bool fuse, bool reasons);
+  void place_results(const graph::Graph& g, bool plan);
+  void watch_numbers();
+
+  const graph::Graph& graph_;
+  std::unique_ptr<Nowhere[]> nowhere_;
+  std::vector<Storage*> storages_;  // by number; the calls' tensors own them
+  std::vector<std::unique_ptr<CapturedCall>> calls_;
+  std::vector<Unit> units_;
+  std::vector<Number> numbers_;
+  std::vector<uint32_t> inside_;  // storages with a place in the arena
+  std::vector<size_t> offsets_;   // of those
+  graph::Plan plan_;
+  size_t least_bytes_ = 0;
+  std::unique_ptr<Arena> arena_;
+};
+
+/// A program and its frames. Any number of threads may run it at once.
+class ReplayProgram {
+ public:
+  using AfterPass = std::function<void(std::string_view pass, const graph::Graph&)>;
+  ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+                const AfterPass& after = {});
+
+  /// Runs captured calls: gives memory to what is seen afterwards, and runs. If a kernel throws, the
+  /// calls that did not run keep what they need and `ran` says which did.
+  void run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+           std::vector<bool>& ran);
+  /// Runs without captured calls: `addresses` as in Frame::run.
+  void replay(std::span<void* const> addresses);
+  /// What runs how.
+  void explain(Explanation& e);
+
+  const graph::Graph& graph() const { return graph_; }
+  const std::vector<graph::PassResult>& passes() const { return passes_; }
+
+ private:
+  std::unique_ptr<Frame> take(std::span<CapturedCall* const> calls,
+                              std::span<void* const> addresses);
+  void put_back(std::unique_ptr<Frame> frame);
+  void hand_over(Frame& frame, size_t done, std::span<Storage* const> storages,
+                 std::vector<bool>& ran) const;
+
+  graph::Graph graph_;
+  std::deque<OwnedAttrs> attrs_;  // of the graph's nodes
+  std::vector<graph::PassResult> passes_;
+  graph::PassSet set_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Frame>> idle_;
+};
+
+/// The programs of the process, found by key; those that were not used for longest go first.
+class ProgramCache {
+ public:
+  static ProgramCache& get();
+  static constexpr size_t kMost = 256;
+  /// The program of a key. Null if the key is new: a program is made when it is seen again, so that
+  /// calls whose sizes never repeat cost nothing. `build`: makes it at once.
+  std::shared_ptr<ReplayProgram> find(const ProgramKey& key, std::span<CapturedCall* const> calls,
+                                      const StorageNumbers& numbers, bool build);
+  size_t size();
+  void clear();
+  int64_t built() const { return built_.load(std::memory_order_relaxed); }
+  int64_t found() const { return found_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    ProgramKey key;
+    std::shared_ptr<ReplayProgram> program;
+  };
+  struct Hash {
+    size_t operator()(const ProgramKey& k) const { return k.low; }
+  };
+  std::mutex mutex_;
+  std::list<Entry> entries_;  // the last used first
+  std::unordered_map<ProgramKey, std::list<Entry>::iterator, Hash> by_key_;
+  std::atomic<int64_t> built_{0}, found_{0};
+};
+
+}  // namespace pellucid::detail

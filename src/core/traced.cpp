@@ -1,0 +1,429 @@
+#include "core/traced.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/allocator.h"
+#include "base/caller.h"
+#include "core/call_text.h"
+#include "pellucid/autograd.h"
+#include "pellucid/compile.h"
+
+namespace pellucid {
+namespace detail {
+namespace {
+
+// What stand-ins of inputs look at while a program is made: numbers among them read as 0.
+alignas(kAllocationAlignment) char zeros[kAllocationAlignment];
+
+int index_of(const Tensors& tensors, const Storage* s) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].defined() && tensors[i].impl().storage.get() == s) return static_cast<int>(i);
+  return -1;
+}
+
+std::string text_of(const CapturedCall& call) {
+  std::string out = call.op.info->name + (call.in_place ? "_(" : "(");
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Tensor& t = call.inputs[i];
+    out += fmt::format("{}{}", i ? ", " : "",
+                       t.defined() ? fmt::format("{}{}", t.dtype(), t.sizes()) : "None");
+  }
+  const std::string line = call.caller ? source_line(call.caller) : "";
+  return out + (line.empty() ? ")" : ") at " + line);
+}
+
+/// Storages of stand-ins have an address while it lives.
+struct WithAddress {
+  explicit WithAddress(const Tensors& inputs) {
+    for (const Tensor& t : inputs)
+      if (t.defined() && !t.impl().storage->data) {
+        storages.push_back(t.impl().storage.get());
+        t.impl().storage->data = zeros;
+      }
+  }
+  ~WithAddress() {
+    for (Storage* s : storages) s->data = nullptr;
+  }
+  WithAddress(const WithAddress&) = delete;
+  std::vector<Storage*> storages;
+};
+
+}  // namespace
+
+TensorForm::TensorForm(const Tensor& t) : defined(t.defined()) {
+  if (!defined) return;
+  dtype = t.dtype();
+  sizes = t.impl().sizes;
+  strides = t.impl().strides;
+  offset = t.impl().offset;
+}
+
+TracedProgram::TracedProgram(const char* who, bool keeps, std::span<CapturedCall* const> calls,
+                             const Tensors& inputs, const Tensors& results,
+                             const TracedProgram* before)
+    : who_(who) {
+  const WithAddress stand_ins(inputs);
+  const StorageNumbers numbers(calls);
+  key_ = key_of(calls, numbers);
+  for (const CapturedCall* call : calls) calls_.push_back(text_of(*call));
+  if (before && !(before->key_ == key_)) return;
+  if (before)
+    program_ = before->program_;
+  else
+    program_ = std::make_shared<ReplayProgram>(
+        calls, numbers, [&](std::string_view pass, const graph::Graph& g) {
+          texts_.emplace_back(pass, graph::text(g));
+        });
+  for (const Tensor& t : inputs) inputs_.emplace_back(t);
+  const graph::Graph& g = program_->graph();
+  std::vector<bool> is_number(numbers.storages().size(), false);
+  for (const graph::Value& v : g.values) is_number[v.storage] = is_number[v.storage] || v.number;
+  for (size_t i = 0; i < numbers.storages().size(); ++i) {
+    Storage* const s = numbers.storages()[i];
+    Slot slot{.input = index_of(inputs, s), .writes = g.storages[i].writes};
+    const bool returned = index_of(results, s) >= 0;
+    const bool kept = keeps && g.storages[i].live_out && !g.storages[i].external && !returned;
+    if (slot.input < 0 && (g.storages[i].external || kept)) slot.exists = Ref<Storage>::share(s);
+    if (slot.exists && is_number[i]) {
+      slot.number = true;
+      std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
+    }
+    slots_.push_back(std::move(slot));
+  }
+  for (const Tensor& t : results) {
+    Result r{.form = TensorForm(t)};
+    if (t.defined()) {
+      const auto all = numbers.storages();
+      const auto at = std::find(all.begin(), all.end(), t.impl().storage.get());
+      if (at != all.end())
+        r.storage = static_cast<int>(at - all.begin());
+      else
+        r.given = t;
+    }
+    results_.push_back(std::move(r));
+  }
+}
+
+void TracedProgram::check_same(const TracedProgram& later) const {
+  const size_t both = std::min(calls_.size(), later.calls_.size());
+  for (size_t i = 0; i < both; ++i)
+    PELLUCID_CHECK(calls_[i] == later.calls_[i], ValueError,
+                   "{}: the function does not do the same in each call: call {} was {} and is {} "
+                   "now. Do not seal it, or take out what changes.",
+                   who_, i + 1, calls_[i], later.calls_[i]);
+  PELLUCID_CHECK(calls_.size() == later.calls_.size(), ValueError,
+                 "{}: the function made {} calls when it was sealed and {} now; the first that is "
+                 "there only once is {}.",
+                 who_, calls_.size(), later.calls_.size(),
+                 calls_.size() > both ? calls_[both] : later.calls_[both]);
+  PELLUCID_CHECK(key_ == later.key_, ValueError,
+                 "{}: the function makes the same calls, but on other tensors, with other "
+                 "attributes, or other results are kept.",
+                 who_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot &a = slots_[i], &b = later.slots_[i];
+    PELLUCID_CHECK(a.number == b.number && (!a.number || a.bits == b.bits), ValueError,
+                   "{}: a number that the function uses changed between two calls. Give it as a "
+                   "tensor among the arguments.",
+                   who_);
+    PELLUCID_CHECK(a.number || (a.input == b.input && (!a.exists || !program_->graph().storages[i].external ||
+                                                       a.exists == b.exists)),
+                   ValueError,
+                   "{}: the function reads a tensor that is another one in each call and is not "
+                   "among its arguments (storage {}).",
+                   who_, i);
+  }
+}
+
+// The input as the program reads it: with the same strides, in memory that has values.
+Tensor TracedProgram::prepared(const Tensor& t, size_t i) const {
+  const TensorForm& form = inputs_[i];
+  const auto name = [&] {
+    return i < names.size() ? fmt::format("input '{}'", names[i]) : fmt::format("argument {}", i);
+  };
+  PELLUCID_CHECK(t.defined() == form.defined, ValueError, "{}: {} {} defined, but {} before.", who_,
+                 name(), t.defined() ? "is" : "is not", form.defined ? "was" : "was not");
+  if (!t.defined()) return t;
+  PELLUCID_CHECK(t.dtype() == form.dtype, TypeError, "{}: {} has dtype {}, but had {} before.",
+                 who_, name(), t.dtype(), form.dtype);
+  PELLUCID_CHECK(t.sizes() == form.sizes.ref(), ShapeError,
+                 "{}: {} has sizes {}, but had {} before; trace or compile for each size.", who_,
+                 name(), t.sizes(), form.sizes);
+  t.expose();
+  Tensor out = t;
+  if (!(t.impl().strides == form.strides) || t.impl().offset != form.offset ||
+      t.impl().storage->bytes == 0) {
+    const NoGradGuard off;
+    const int64_t bytes =
+        (form.offset + (form.sizes.empty() ? 1 : 0)) * element_size(form.dtype) + t.nbytes();
+    Ref<TensorImpl> impl = new_impl(form.dtype, form.sizes);
+    if (form.offset == 0 && impl->strides == form.strides) {
+      impl->storage = new_storage(static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+      out = Tensor(std::move(impl));
+      out.copy_(t.detach());
+    } else {
+      PELLUCID_CHECK(false, ValueError,
+                     "{}: {} has strides {} and offset {}, but had {} and {} before; give it as "
+                     "contiguous() each time.",
+                     who_, name(), t.strides(), t.impl().offset, form.strides, form.offset);
+    }
+  }
+  run_writers(*out.impl().storage);
+  return out;
+}
+
+void TracedProgram::check_distinct(const Tensors& inputs) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    const Storage* const s = inputs[i].impl().storage.get();
+    bool changed = false, other = false;
+    for (const Slot& slot : slots_) {
+      if (slot.input == static_cast<int>(i)) changed = changed || slot.writes > 0;
+      if (slot.exists.get() == s) other = true;
+    }
+    for (size_t k = 0; k < i; ++k)
+      other = other || (inputs[k].defined() && inputs[k].impl().storage.get() == s &&
+                        index_of(inputs, s) != static_cast<int>(i) && inputs_[i].defined);
+    PELLUCID_CHECK(!(other && changed), ValueError,
+                   "{}: argument {} is changed, and shares its memory with another tensor of the "
+                   "program; it did not before.",
+                   who_, i);
+  }
+}
+
+Tensors TracedProgram::run(TensorList given) const {
+  PELLUCID_CHECK(given.size() == inputs_.size(), ValueError, "{}: {} inputs are needed, found {}.",
+                 who_, inputs_.size(), given.size());
+  const LazyGuard at_once(false);
+  const ModeScope no_capture(kCapture, false);
+  Tensors inputs;
+  for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
+  check_distinct(inputs);
+  const graph::Graph& g = program_->graph();
+  std::vector<void*> addresses(slots_.size(), nullptr);
+  std::vector<Ref<Storage>> made(slots_.size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    Storage* s = slot.exists.get();
+    if (slot.input >= 0) s = inputs[static_cast<size_t>(slot.input)].impl().storage.get();
+    if (!s && g.storages[i].live_out && g.storages[i].writes > 0) {
+      const MemoryCategoryGuard category(g.storages[i].category);
+      made[i] = new_storage(g.storages[i].bytes);
+      s = made[i].get();
+    }
+    if (!s) continue;
+    run_writers(*s);
+    if (slot.writes > 0) settle(*s);
+    addresses[i] = s->data;
+  }
+  program_->replay(addresses);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].writes == 0) continue;
+    Storage* s = slots_[i].exists.get();
+    if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
+    if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
+  }
+  Tensors out;
+  for (const Result& r : results_) {
+    if (r.storage < 0) {
+      out.push_back(r.given.defined() ? r.given.detach() : Tensor());
+      continue;
+    }
+    const auto i = static_cast<size_t>(r.storage);
+    Ref<TensorImpl> impl = new_impl(r.form.dtype, r.form.sizes);
+    impl->strides = r.form.strides;
+    impl->offset = r.form.offset;
+    impl->storage = made[i]               ? made[i]
+                    : slots_[i].input < 0 ? slots_[i].exists
+                                          : inputs[static_cast<size_t>(slots_[i].input)].impl().storage;
+    out.emplace_back(Tensor(std::move(impl)));
+  }
+  return out;
+}
+
+int64_t TracedProgram::result_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const graph::Storage& s = program_->graph().storages[i];
+    if (s.live_out && !s.external && s.writes > 0) bytes += static_cast<int64_t>(s.bytes);
+  }
+  return bytes;
+}
+
+namespace {
+
+/// This thread captures a whole program while it lives. What is left at its end is dropped.
+class WholeCapture {
+ public:
+  explicit WholeCapture(const char* who) : noted_(std::exchange(notes_callers, true)) {
+    eval();  // what came before is no part of it
+    own_.forbid_values(who);
+    lazy_.emplace();
+  }
+  ~WholeCapture() {
+    own_.discard();
+    own_.allow_values();
+    notes_callers = noted_;
+  }
+  WholeCapture(const WholeCapture&) = delete;
+  Capture& capture() { return own_; }
+  /// Runs what was captured.
+  void run() {
+    own_.allow_values();
+    eval();
+  }
+
+ private:
+  Capture& own_ = Capture::own();
+  const bool noted_;
+  std::optional<LazyGuard> lazy_;
+};
+
+}  // namespace
+
+struct Sealed::State {
+  mutable std::mutex mutex;  // calls take turns
+  int64_t calls = 0;
+  std::unique_ptr<TracedProgram> program;
+  std::optional<WholeCapture> capture;
+  Tensors arguments;
+  std::vector<uint64_t> others, others_now;
+  std::any prototype;  // the last result that was traced
+
+  void check_others(const std::vector<uint64_t>& now) const {
+    PELLUCID_CHECK(!program || now == others, ValueError,
+                   "seal: an argument that is no tensor changed. A sealed function replays what it "
+                   "did with the first one; give it as a tensor.");
+  }
+};
+
+Sealed::Sealed() : state_(std::make_unique<State>()) {}
+Sealed::~Sealed() = default;
+
+bool Sealed::traces() const {
+  const std::lock_guard lock(state_->mutex);
+  return !state_->program || state_->calls < 2 || state_->calls % 1024 == 1023;
+}
+
+void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
+  state_->mutex.lock();
+  try {
+    state_->check_others(others);
+    state_->others_now = std::move(others);
+    state_->arguments = arguments;
+    eval(arguments);
+    for (const Tensor& t : arguments)
+      if (t.defined()) t.expose();
+    state_->capture.emplace("seal");
+  } catch (...) {
+    state_->mutex.unlock();
+    throw;
+  }
+}
+
+void Sealed::end(const Tensors& results, std::any prototype) {
+  const std::vector<CapturedCall*> calls = state_->capture->capture().to_flush();
+  auto program = std::make_unique<TracedProgram>("seal", true, calls, state_->arguments, results,
+                                                 state_->program.get());
+  if (state_->program) state_->program->check_same(*program);
+  state_->capture->run();
+  state_->capture.reset();
+  state_->program = std::move(program);
+  state_->prototype = std::move(prototype);
+  state_->others = std::move(state_->others_now);
+  state_->arguments.clear();
+  ++state_->calls;
+  state_->mutex.unlock();
+}
+
+std::any Sealed::prototype() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->prototype;
+}
+
+void Sealed::abandon() noexcept {
+  if (!state_->capture) return;
+  state_->capture.reset();
+  state_->arguments.clear();
+  state_->mutex.unlock();
+}
+
+Tensors Sealed::replay(const Tensors& arguments, const std::vector<uint64_t>& others) {
+  const std::lock_guard lock(state_->mutex);
+  state_->check_others(others);
+  Tensors results = state_->program->run(arguments);
+  ++state_->calls;
+  return results;
+}
+
+}  // namespace detail
+
+const detail::TracedProgram& Program::traced() const {
+  PELLUCID_CHECK(traced_ != nullptr, ValueError,
+                 "Program: it is empty; make one with trace(f, inputs).");
+  return *traced_;
+}
+
+Tensors Program::run(TensorList inputs) const { return traced().run(inputs); }
+
+Tensors Program::run(const NamedTensors& inputs) const {
+  const std::vector<std::string>& names = traced().names;
+  Tensors ordered(names.size());
+  std::vector<bool> given(names.size(), false);
+  for (const auto& [name, tensor] : inputs) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    PELLUCID_CHECK(at != names.end(), ValueError, "Program: there is no input '{}'; it has: {}.",
+                   name, fmt::join(names, ", "));
+    const auto i = static_cast<size_t>(at - names.begin());
+    PELLUCID_CHECK(!given[i], ValueError, "Program: the input '{}' was given twice.", name);
+    given[i] = true;
+    ordered[i] = tensor;
+  }
+  for (size_t i = 0; i < names.size(); ++i)
+    PELLUCID_CHECK(given[i], ValueError, "Program: the input '{}' is missing.", names[i]);
+  return traced().run(ordered);
+}
+
+const std::vector<std::string>& Program::inputs() const { return traced().names; }
+int64_t Program::calls() const {
+  return static_cast<int64_t>(traced().program()->graph().nodes.size());
+}
+std::string Program::text() const { return graph::text(traced().program()->graph()); }
+const std::vector<std::pair<std::string, std::string>>& Program::passes() const {
+  return traced().pass_texts();
+}
+int64_t Program::peak_bytes() const {
+  return traced().result_bytes() + explain().arena_bytes;
+}
+Explanation Program::explain() const {
+  Explanation e;
+  traced().program()->explain(e);
+  return e;
+}
+
+Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensors& inputs) {
+  detail::WholeCapture capture("trace");
+  Tensors stand_ins;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : inputs) {
+    PELLUCID_CHECK(tensor.defined(), ValueError, "trace: the input '{}' is undefined.", name);
+    PELLUCID_CHECK(std::find(names.begin(), names.end(), name) == names.end(), ValueError,
+                   "trace: two inputs are called '{}'.", name);
+    names.push_back(name);
+    detail::Ref<detail::TensorImpl> impl = detail::new_impl(tensor.dtype(), tensor.sizes());
+    const int64_t bytes = std::max<int64_t>(tensor.nbytes(), 1);
+    impl->storage = capture.capture().stand_in(static_cast<size_t>(bytes));
+    Tensor stand_in(std::move(impl));
+    if (tensor.requires_grad()) stand_in.requires_grad_();
+    stand_ins.push_back(std::move(stand_in));
+  }
+  const Tensors results = f(stand_ins);
+  capture.capture().restore();
+  const std::vector<detail::CapturedCall*> calls = capture.capture().to_flush();
+  auto traced = std::make_shared<detail::TracedProgram>("trace", false, calls, stand_ins, results);
+  traced->names = std::move(names);
+  return Program(std::move(traced));
+}
+
+}  // namespace pellucid

@@ -1,0 +1,72 @@
+// A program and what it is bound to: which of its storages are inputs, which belong to tensors that
+// exist (parameters), and which it makes anew. For trace() and for sealed functions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/program.h"
+#include "pellucid/program.h"
+
+namespace pellucid::detail {
+
+/// What a tensor must look like.
+struct TensorForm {
+  DType dtype = kFloat32;
+  Dims sizes, strides;
+  int64_t offset = 0;
+  bool defined = false;
+  TensorForm() = default;
+  explicit TensorForm(const Tensor& t);
+};
+
+class TracedProgram {
+ public:
+  using Texts = std::vector<std::pair<std::string, std::string>>;
+  /// Of captured calls that did not run. `who` begins messages. `keeps`: what is seen afterwards and
+  /// not returned stays in its place, and each run writes it again. `before` was made by an earlier
+  /// call of the same function; where both differ, all this one can do is to say so.
+  TracedProgram(const char* who, bool keeps, std::span<CapturedCall* const> calls,
+                const Tensors& inputs, const Tensors& results,
+                const TracedProgram* before = nullptr);
+
+  /// Runs it. Inputs are checked against those that it was made with.
+  Tensors run(TensorList inputs) const;
+  /// Throws ValueError where the other, made later by the same function, is another program: it
+  /// names the first call that differs, with its line.
+  void check_same(const TracedProgram& later) const;
+
+  const ProgramKey& key() const { return key_; }
+  const std::shared_ptr<ReplayProgram>& program() const { return program_; }
+  const Texts& pass_texts() const { return texts_; }
+  int64_t result_bytes() const;
+  std::vector<std::string> names;  ///< of the inputs
+
+ private:
+  struct Slot {
+    int input = -1;       // which input, or
+    Ref<Storage> exists;  // a storage that exists, or neither: made anew, or inside
+    bool number = false;  // it holds a number that the function wrote as one
+    uint64_t bits = 0;    // its value
+    int64_t writes = 0;
+  };
+  struct Result {
+    int storage = -1;  // -1: undefined, or a tensor that no call made
+    TensorForm form;
+    Tensor given;
+  };
+  Tensor prepared(const Tensor& t, size_t i) const;
+  void check_distinct(const Tensors& inputs) const;
+
+  const char* who_;
+  ProgramKey key_;
+  std::shared_ptr<ReplayProgram> program_;
+  std::vector<TensorForm> inputs_;
+  std::vector<Slot> slots_;
+  std::vector<Result> results_;
+  std::vector<std::string> calls_;  // as text, with their lines
+  Texts texts_;
+};
+
+}  // namespace pellucid::detail

@@ -1,0 +1,53 @@
+// Passes over a captured program: each has a name, is timed, is checked by the verifier and can be
+// switched off (PELLUCID_PASSES). None changes the arithmetic of an element, so results keep their
+// bits.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace pellucid::graph {
+
+struct Pass {
+  std::string_view name;
+  std::string_view doc;
+  /// Returns how many nodes it changed. Null for a part of lowering that can be switched off.
+  int64_t (*run)(Graph&);
+};
+
+/// All passes in the order in which they run.
+std::span<const Pass> passes();
+
+/// Which passes run: all but those that a text such as "-fuse,-plan" names, or only those that
+/// "cse,dead" names. "" is all. Throws ValueError for a name that is no pass.
+class PassSet {
+ public:
+  explicit PassSet(std::string_view text = {});
+  bool has(std::string_view name) const;
+  uint64_t bits() const { return bits_; }  ///< for keys
+  /// What PELLUCID_PASSES asked for when the process started, unless set() was called.
+  static PassSet current();
+  static void set(PassSet passes);
+
+ private:
+  uint64_t bits_ = 0;
+};
+
+/// What a pass did.
+struct PassResult {
+  std::string name;
+  double seconds = 0;
+  int64_t nodes_before = 0, nodes_after = 0;
+  int64_t changed = 0;
+};
+
+/// Runs the passes of the set, with the verifier after each. `after` sees the graph after each.
+std::vector<PassResult> optimize(
+    Graph& g, const PassSet& set,
+    const std::function<void(std::string_view pass, const Graph&)>& after = {});
+
+}  // namespace pellucid::graph

@@ -1,0 +1,121 @@
+#include "graph/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace pellucid::graph {
+namespace {
+
+constexpr size_t kMostBySize = 4096;
+
+// Lines of the cache do not meet; large blocks begin on pages, as the allocator's do.
+size_t rounded(size_t bytes) {
+  const size_t unit = bytes >= (size_t{64} << 10) ? 4096 : 64;
+  return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+}
+
+bool meet(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
+
+Plan largest_first(const std::vector<Block>& blocks) {
+  Plan plan{std::vector<size_t>(blocks.size()), 0};
+  std::vector<size_t> order(blocks.size()), placed;
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
+  for (const size_t i : order) {
+    const size_t bytes = rounded(blocks[i].bytes);
+    size_t at = 0;
+    for (const size_t other : placed) {  // in the order of their offsets
+      if (!meet(blocks[i], blocks[other])) continue;
+      if (plan.offsets[other] >= at + bytes) break;
+      at = std::max(at, plan.offsets[other] + rounded(blocks[other].bytes));
+    }
+    plan.offsets[i] = at;
+    plan.bytes = std::max(plan.bytes, at + bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), at,
+                                   [&](size_t a, size_t o) { return a < plan.offsets[o]; }),
+                  i);
+  }
+  return plan;
+}
+
+/// Free memory between blocks, by place.
+class Gaps {
+ public:
+  size_t take(size_t bytes) {
+    auto best = gaps_.end();
+    for (auto g = gaps_.begin(); g != gaps_.end(); ++g)
+      if (g->second >= bytes && (best == gaps_.end() || g->second < best->second)) best = g;
+    if (best == gaps_.end()) {
+      const size_t at = end_;
+      end_ += bytes;
+      return at;
+    }
+    const auto [at, size] = *best;
+    gaps_.erase(best);
+    if (size > bytes) gaps_.emplace(at + bytes, size - bytes);
+    return at;
+  }
+  void give(size_t at, size_t bytes) {
+    const auto next = gaps_.lower_bound(at);
+    if (next != gaps_.end() && at + bytes == next->first) {
+      bytes += next->second;
+      gaps_.erase(next);
+    }
+    const auto after = gaps_.lower_bound(at);
+    if (after != gaps_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == at) {
+        before->second += bytes;
+        return;
+      }
+    }
+    gaps_.emplace(at, bytes);
+  }
+  size_t end() const { return end_; }
+
+ private:
+  std::map<size_t, size_t> gaps_;
+  size_t end_ = 0;
+};
+
+Plan first_first(const std::vector<Block>& blocks) {
+  Plan plan{std::vector<size_t>(blocks.size()), 0};
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return blocks[a].first < blocks[b].first; });
+  std::multimap<uint32_t, size_t> ends;
+  Gaps gaps;
+  for (const size_t i : order) {
+    while (!ends.empty() && ends.begin()->first < blocks[i].first) {
+      const size_t done = ends.begin()->second;
+      gaps.give(plan.offsets[done], rounded(blocks[done].bytes));
+      ends.erase(ends.begin());
+    }
+    plan.offsets[i] = gaps.take(rounded(blocks[i].bytes));
+    ends.emplace(blocks[i].last, i);
+  }
+  plan.bytes = gaps.end();
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_memory(const std::vector<Block>& blocks) {
+  return blocks.size() <= kMostBySize ? largest_first(blocks) : first_first(blocks);
+}
+
+size_t least_bytes(const std::vector<Block>& blocks) {
+  std::map<uint32_t, int64_t> changes;
+  for (const Block& b : blocks) {
+    changes[b.first] += static_cast<int64_t>(rounded(b.bytes));
+    changes[b.last + 1] -= static_cast<int64_t>(rounded(b.bytes));
+  }
+  int64_t now = 0, most = 0;
+  for (const auto& [step, change] : changes) most = std::max(most, now += change);
+  return static_cast<size_t>(most);
+}
+
+}  // namespace pellucid::graph

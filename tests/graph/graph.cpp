@@ -1,0 +1,222 @@
+// The graph of a captured program: what the verifier finds, what passes do, and plans of memory.
+#include "graph/graph.h"
+
+#include <doctest/doctest.h>
+
+#include <random>
+
+#include "core/program.h"
+#include "graph/passes.h"
+#include "graph/plan.h"
+#include "pellucid/autograd.h"
+#include "pellucid/creation.h"
+#include "pellucid/operators.h"
+#include "pellucid/ops.h"
+#include "pellucid/program.h"
+
+namespace pellucid::graph {
+namespace {
+
+// The graph of what f captures, whose results are kept.
+Graph captured(const std::function<Tensors()>& f) {
+  const LazyGuard lazy;
+  eval();
+  const Tensors kept = f();
+  const std::vector<detail::CapturedCall*> calls = detail::Capture::own().to_flush();
+  const detail::StorageNumbers numbers(calls);
+  Graph g = detail::graph_of(calls, numbers);
+  for (Node& n : g.nodes) n.attrs = {};  // they belong to the calls
+  return g;
+}
+
+std::vector<std::string> names(const Graph& g) {
+  std::vector<std::string> out;
+  for (const Node& n : g.nodes) out.push_back(n.op->info->name);
+  return out;
+}
+using Names = std::vector<std::string>;
+
+TEST_CASE("graph: its text names values, versions and ops") {
+  const Tensor x = ones({2, 3});
+  const NoGradGuard off;
+  const Graph g = captured([&] {
+    const Tensor y = x * 2;
+    y.add_(x);
+    return Tensors{y.relu()};
+  });
+  verify(g, "capture");
+  CHECK(text(g) ==
+        "%2.1 float32[2, 3] = mul(in0, in1)\n"
+        "%2.2 float32[2, 3] = add_(%2.1, in0)\n"
+        "%3 float32[2, 3] = relu(%2.2)\n");
+}
+
+TEST_CASE("graph: the verifier blames the pass after which a graph contradicts itself") {
+  const Tensor x = ones({2, 3});
+  const NoGradGuard off;
+  const Graph good = captured([&] {
+    const Tensor y = x.exp();
+    y.mul_(x);
+    return Tensors{y + x};
+  });
+  verify(good, "capture");
+  const auto message = [](const Graph& g) {
+    try {
+      verify(g, "a pass");
+    } catch (const Error& e) { return std::string(e.what()); }
+    return std::string();
+  };
+  CHECK(message(good).empty());
+  Graph g = good;
+  std::swap(g.nodes[0], g.nodes[1]);
+  CHECK(message(g).find("graph after 'a pass': node 0 (mul): reads version 1 of storage") == 0);
+  g = good;
+  std::swap(g.nodes[1], g.nodes[2]);
+  CHECK(message(g).find("node 1 (add): reads version 2") != std::string::npos);
+  g = good;
+  g.nodes.pop_back();
+  CHECK(message(g).find("has 0 writes, not 1") != std::string::npos);
+  g = good;
+  g.nodes[2].inputs[0].value = 1000;
+  CHECK(message(g).find("value 1000") != std::string::npos);
+  g = good;
+  g.values[g.nodes[0].inputs[0].value].sizes = {20, 30};
+  CHECK(message(g).find("reaches") != std::string::npos);
+  g = good;
+  g.nodes[2].writes.clear();
+  CHECK(message(g).find("does not say that it writes") != std::string::npos);
+  g = good;
+  g.nodes[1].outputs[0] = g.nodes[2].outputs[0];
+  CHECK_FALSE(message(g).empty());
+}
+
+int64_t run_pass(std::string_view name, Graph& g) {
+  for (const Pass& p : passes())
+    if (p.name == name) {
+      const int64_t changed = p.run(g);
+      verify(g, name);
+      return changed;
+    }
+  FAIL("no such pass");
+  return 0;
+}
+
+TEST_CASE("cse: equal calls are made once, and what differs in anything is not merged") {
+  const Tensor x = rand({4, 4}), y = rand({4, 4});
+  const NoGradGuard off;
+  const auto merged = [](const std::function<Tensors()>& f) {
+    Graph g = captured(f);
+    return run_pass("cse", g);
+  };
+  CHECK(merged([&] { return Tensors{x.exp() + x.exp()}; }) == 1);
+  CHECK(merged([&] { return Tensors{(x.exp() + y).tanh() * (x.exp() + y).tanh()}; }) == 3);
+  CHECK(merged([&] { return Tensors{x.exp() + y.exp()}; }) == 0);
+  CHECK(merged([&] { return Tensors{x.exp() + x.t().exp()}; }) == 0);
+  CHECK(merged([&] { return Tensors{rand_like(x) + rand_like(x)}; }) == 0);
+  CHECK(merged([&] { return Tensors{x.exp(), x.exp()}; }) == 0);  // both are seen: two memories
+  CHECK(merged([&] {  // the argument changed between them
+          const Tensor z = x.exp(), a = z.sin();
+          z.add_(1);
+          return Tensors{a + z.sin()};
+        }) == 0);
+  CHECK(merged([&] {  // a result is changed afterwards
+          const Tensor a = x.exp(), b = x.exp();
+          b.add_(1);
+          return Tensors{a + b};
+        }) == 0);
+}
+
+TEST_CASE("dead: what nobody reads is removed with all that only it needed") {
+  const Tensor x = rand({4, 4});
+  const NoGradGuard off;
+  Graph g = captured([&] {
+    const Tensor a = x.exp();
+    return Tensors{a.sin(), a.cos().tanh()};
+  });
+  CHECK(run_pass("dead", g) == 0);
+  for (Storage& s : g.storages) s.live_out = s.external;
+  g.storages[g.values[g.nodes[1].outputs[0]].storage].live_out = true;
+  CHECK(run_pass("dead", g) == 2);
+  CHECK(names(g) == Names{"exp", "sin"});
+}
+
+TEST_CASE("neighbours: a call moves behind the calls that it reads, never over what it depends on") {
+  const Tensor x = rand({8, 8}), y = rand({8, 8});
+  const NoGradGuard off;
+  Graph g = captured([&] {
+    const Tensor a = x.exp(), p = matmul(x, y), b = a * 2;
+    return Tensors{b, p};
+  });
+  CHECK(names(g) == Names{"exp", "mm", "mul"});
+  CHECK(run_pass("neighbours", g) == 1);
+  CHECK(names(g) == Names{"exp", "mul", "mm"});
+  g = captured([&] {
+    const Tensor a = x.exp(), p = matmul(a, y), b = a * p;
+    return Tensors{b};
+  });
+  CHECK(run_pass("neighbours", g) == 0);
+  g = captured([&] {  // the change must come after the product that reads the old values
+    const Tensor a = x.exp(), p = matmul(a, y);
+    a.mul_(2);
+    return Tensors{a, p};
+  });
+  CHECK(run_pass("neighbours", g) == 0);
+}
+
+TEST_CASE("updates: a parameter changes as soon as its gradient is there and nobody reads the old one") {
+  const Tensor w = rand({1024, 512}), v = rand({1024, 512}), x = rand({64, 1024});
+  const NoGradGuard off;
+  Graph g = captured([&] {
+    const Tensor gw = matmul(x.t(), rand({64, 512})), gv = matmul(x.t(), rand({64, 512}));
+    const Tensor y = matmul(x, w);
+    w.sub_(gw);
+    v.sub_(gv);
+    return Tensors{y};
+  });
+  const Names before = names(g);
+  CHECK(run_pass("updates", g) == 1);  // v's; w is read by the product before it
+  CHECK(names(g) == Names{"rand", "mm", "rand", "mm", "sub", "mm", "sub"});
+  CHECK(before == Names{"rand", "mm", "rand", "mm", "mm", "sub", "sub"});
+}
+
+TEST_CASE("passes are chosen by name") {
+  CHECK(PassSet("").has("fuse"));
+  CHECK_FALSE(PassSet("-fuse").has("fuse"));
+  CHECK(PassSet("-fuse").has("cse"));
+  CHECK(PassSet("cse, dead").has("dead"));
+  CHECK_FALSE(PassSet("cse,dead").has("plan"));
+  CHECK_THROWS_AS(PassSet("-no_such_pass"), ValueError);
+}
+
+TEST_CASE("plans: blocks that are needed at one time never share memory") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 60; ++round) {
+    const size_t n = round < 58 ? 1 + random() % 200 : 5000;  // more than 4,096: the quick way
+    std::vector<Block> blocks(n);
+    size_t sum = 0;
+    for (Block& b : blocks) {
+      b.bytes = random() % 5 == 0 ? random() % 300'000 : random() % 3000;
+      b.first = random() % 100;
+      b.last = b.first + random() % 20;
+      sum += b.bytes + 4096;
+    }
+    const Plan plan = plan_memory(blocks);
+    CHECK(plan.bytes >= least_bytes(blocks));
+    CHECK(plan.bytes <= sum);
+    if (n <= 200) CHECK(plan.bytes <= 2 * least_bytes(blocks));
+    bool apart = true;
+    const size_t step = n > 1000 ? 37 : 1;
+    for (size_t i = 0; i < n; i += step)
+      for (size_t k = 0; k < n; ++k) {
+        if (i == k || blocks[i].first > blocks[k].last || blocks[k].first > blocks[i].last) continue;
+        apart = apart && (plan.offsets[i] + blocks[i].bytes <= plan.offsets[k] ||
+                          plan.offsets[k] + blocks[k].bytes <= plan.offsets[i]);
+      }
+    CHECK(apart);
+    for (size_t i = 0; i < n; ++i) CHECK(plan.offsets[i] + blocks[i].bytes <= plan.bytes);
+  }
+  CHECK(plan_memory({}).bytes == 0);
+}
+
+}  // namespace
+}  // namespace pellucid::graph
