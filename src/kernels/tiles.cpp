@@ -36,7 +36,8 @@ struct Feed {
   int slot = -1;        // the buffer of converted or repeated values
 };
 
-struct Run {
+/// A program made ready: what each tile needs to know.
+struct Plan {
   const TileProgram& program;
   const IterationPlan plan;
   std::vector<Access> accesses;
@@ -48,23 +49,57 @@ struct Run {
   int64_t tile = 0, row = 0, tiles_per_row = 1, tiles = 0;
   int64_t widest = 1;
 
-  Run(TileProgram& p, std::span<const int64_t* const> strides)
-      : program(p), plan(p.shape, strides) {}
-  void place(TileProgram& p);
-  void choose_tile();
-  void work(int64_t first, int64_t last) const;
+  explicit Plan(TileProgram& p);
   double work_per_element() const {
     double sum = 0;
     for (const TileCall& c : program.calls) sum += c.step->work;
     return sum;
   }
+
+ private:
+  Plan(TileProgram& p, const std::vector<const int64_t*>& strides);
+  void feed(const TileProgram& p);
+  void place(TileProgram& p);
+  void choose_tile();
+  void find_repeated();
+};
+
+/// The buffers of one thread, and what they hold from one tile to the next.
+class Workspace {
+ public:
+  explicit Workspace(const Plan& p);
+  /// Elements [position, position + count) of the shape, in memory order; at most a tile.
+  void run(int64_t position, int64_t count);
+
+ private:
+  void fetch(int64_t count);
+  char* value_at(int v) const {
+    const TileValue& value = program_.values[static_cast<size_t>(v)];
+    return value.buffer >= 0 ? buffer(value.buffer)
+                             : value.memory + place_ * element_size(value.dtype);
+  }
+  char* buffer(int k) const { return memory_.as<char>() + k * stride_; }
+
+  const Plan& p_;
+  const TileProgram& program_;
+  const int64_t stride_, row_elements_;
+  const Scratch memory_, unwanted_;
+  std::vector<const char*> blocks_;
+  struct Held {
+    int64_t begin = -1, count = 0;  // along the innermost dimension
+  };
+  std::vector<Held> held_;
+  int64_t index_[kMaxDims];
+  int64_t place_ = 0;
 };
 
 // Buffers of values that only live in a tile: one is free again after the last step that reads it.
-void Run::place(TileProgram& p) {
+void Plan::place(TileProgram& p) {
   std::vector<int> free;
   for (const Access& a : accesses) gathers += a.dense || a.operand->number ? 0 : 1;
   buffers = gathers;
+  for (TileValue& v : p.values)
+    if (v.lent) v.buffer = buffers++;
   for (size_t i = 0; i < p.calls.size(); ++i) {
     const TileCall& call = p.calls[i];
     TileValue& made = p.values[static_cast<size_t>(call.value)];
@@ -77,7 +112,7 @@ void Run::place(TileProgram& p) {
       }
     }
     for (const TileValue& v : p.values)
-      if (v.buffer >= 0 && v.last_use == static_cast<int>(i)) free.push_back(v.buffer);
+      if (v.buffer >= 0 && !v.lent && v.last_use == static_cast<int>(i)) free.push_back(v.buffer);
   }
   // Converted inputs of one step are needed only while it runs; repeated numbers stay.
   int most = 0;
@@ -109,7 +144,7 @@ void Run::place(TileProgram& p) {
   }
 }
 
-void Run::choose_tile() {
+void Plan::choose_tile() {
   int64_t streams = buffers + 1;
   for (const TileValue& v : program.values) streams += v.memory ? 1 : 0;
   for (const Access& a : accesses) streams += a.dense ? 1 : 0;
@@ -135,118 +170,118 @@ void Run::choose_tile() {
   }
 }
 
-void Run::work(int64_t first, int64_t last) const {
-  const int64_t stride = (tile * widest + 63) / 64 * 64 + 64;  // not all on the same cache sets
-  const Scratch memory(stride * std::max(buffers, 1) + 64);
-  char* const base = memory.as<char>();
-  const auto buffer = [&](int k) { return base + k * stride; };
-  for (size_t i = 0; i < program.calls.size(); ++i)
-    for (size_t k = 0; k < program.calls[i].step->input_count; ++k) {
-      const Feed& f = feeds[i][k];
+/// Statistics of rows that nobody keeps: at most one a row of the tile.
+int64_t most_rows(const Plan& p) {
+  int64_t rows = 0;
+  for (const TileCall& c : p.program.calls)
+    if (c.step->row > 0) rows = std::max(rows, p.tile / c.step->row);
+  return rows;
+}
+
+Workspace::Workspace(const Plan& p)
+    : p_(p),
+      program_(p.program),
+      stride_((p.tile * p.widest + 63) / 64 * 64 + 64),  // not all on the same cache sets
+      row_elements_(most_rows(p)),
+      memory_(stride_ * std::max(p.buffers, 1) + 64),
+      unwanted_(row_elements_ * 8 * static_cast<int64_t>(TileStep::kMostOutputs)),
+      blocks_(p.accesses.size()),
+      held_(p.accesses.size()) {
+  for (size_t i = 0; i < program_.calls.size(); ++i)
+    for (size_t k = 0; k < program_.calls[i].step->input_count; ++k) {
+      const Feed& f = p.feeds[i][k];
       if (!f.is_number) continue;
       by_element_size(f.element, [&](auto type) {
         using E = decltype(type);
         E value;
         std::memcpy(&value, f.number, sizeof(E));
-        std::fill_n(reinterpret_cast<E*>(buffer(f.slot)), tile, value);
+        std::fill_n(reinterpret_cast<E*>(buffer(f.slot)), p_.tile, value);
       });
     }
-  // Statistics of rows that nobody keeps: at most one a row of the tile.
-  int64_t row_elements = 0;
-  for (const TileCall& c : program.calls)
-    if (c.step->row > 0) row_elements = std::max(row_elements, tile / c.step->row);
-  const Scratch unwanted(row_elements * 8 * static_cast<int64_t>(TileStep::kMostOutputs));
+}
 
-  std::vector<const char*> blocks(accesses.size());
-  std::vector<bool> held(accesses.size(), false);
-  int64_t index[kMaxDims];
-  for (int64_t t = first; t < last; ++t) {
-    const int64_t within = t % tiles_per_row * tile;
-    const int64_t position = t / tiles_per_row * row + within;
-    const int64_t count = std::min({tile, row - within, plan.numel - position});
-    plan.locate(position, index);
-    int gathered = 0;
-    for (size_t k = 0; k < accesses.size(); ++k) {
-      const Access& a = accesses[k];
-      if (a.operand->number) {
-        blocks[k] = a.operand->data;
-        continue;
-      }
-      if (a.dense) {
-        blocks[k] = a.operand->data + plan.offset(static_cast<int>(k + 1), index) * a.element;
-        continue;
-      }
-      char* const into = buffer(gathered++);
-      if (!held[k])
-        gather_block(a.element, into, a.operand->data, plan, plan.strides[k + 1], index, count);
-      held[k] = a.repeated && count == tile;
-      blocks[k] = into;
+/// Finds the operands' parts, or brings them into buffers.
+void Workspace::fetch(int64_t count) {
+  const IterationPlan& plan = p_.plan;
+  const bool in_row = plan.dims > 0 && index_[0] + count <= plan.sizes[0];
+  const Held now{plan.dims > 0 ? index_[0] : 0, count};
+  int gathered = 0;
+  for (size_t k = 0; k < blocks_.size(); ++k) {
+    const Access& a = p_.accesses[k];
+    if (a.operand->number) {
+      blocks_[k] = a.operand->data;
+      continue;
     }
-    const int64_t place = plan.offset(0, index);
-    const auto value_at = [&](int v) {
-      const TileValue& value = program.values[static_cast<size_t>(v)];
-      return value.memory ? value.memory + place * element_size(value.dtype) : buffer(value.buffer);
-    };
-    for (size_t i = 0; i < program.calls.size(); ++i) {
-      const TileCall& call = program.calls[i];
-      const TileStep& step = *call.step;
-      const void* in[TileStep::kMostInputs];
-      for (size_t k = 0; k < step.input_count; ++k) {
-        const Feed& f = feeds[i][k];
-        if (f.is_number) {
-          in[k] = buffer(f.slot);
-          continue;
-        }
-        const char* from =
-            f.source >= 0 ? value_at(f.source) : blocks[static_cast<size_t>(-1 - f.source)];
-        if (f.convert) {
-          f.convert(buffer(f.slot), from, count);
-          from = buffer(f.slot);
-        }
-        in[k] = from;
+    const int64_t* const strides = plan.strides[k + 1];
+    char* const into = a.dense ? nullptr : buffer(gathered++);
+    if (a.dense || (in_row && strides[0] == 1)) {
+      blocks_[k] = a.operand->data + plan.offset(static_cast<int>(k + 1), index_) * a.element;
+      continue;
+    }
+    blocks_[k] = into;
+    Held& held = held_[k];
+    if (a.repeated && held.begin == now.begin && held.count == count) continue;
+    gather_block(a.element, into, a.operand->data, plan, strides, index_, count);
+    held = now;
+  }
+  for (const TileValue& v : program_.values)
+    if (v.lent) {
+      const int64_t element = element_size(v.dtype);
+      std::memcpy(buffer(v.buffer), v.memory + place_ * element,
+                  static_cast<size_t>(count * element));
+    }
+}
+
+void Workspace::run(int64_t position, int64_t count) {
+  p_.plan.locate(position, index_);
+  place_ = p_.plan.offset(0, index_);
+  fetch(count);
+  for (size_t i = 0; i < program_.calls.size(); ++i) {
+    const TileCall& call = program_.calls[i];
+    const TileStep& step = *call.step;
+    const void* in[TileStep::kMostInputs];
+    for (size_t k = 0; k < step.input_count; ++k) {
+      const Feed& f = p_.feeds[i][k];
+      if (f.is_number) {
+        in[k] = buffer(f.slot);
+        continue;
       }
-      char* const to = value_at(call.value);
-      if (step.loop) {
-        char* const written = stores[i] ? buffer(scratch) : to;
-        step.loop(step.context, written, in, count);
-        if (stores[i]) stores[i](to, written, count);
-      } else {
-        void* out[TileStep::kMostOutputs] = {to};
-        for (size_t k = 0; k < call.row_results.size(); ++k)
-          out[k + 1] = call.row_results[k]
-                           ? call.row_results[k] + position / step.row * call.row_element[k]
-                           : unwanted.as<char>() + static_cast<int64_t>(k) * row_elements * 8;
-        step.rows(step.context, {in, out, count / step.row});
+      const char* from =
+          f.source >= 0 ? value_at(f.source) : blocks_[static_cast<size_t>(-1 - f.source)];
+      if (f.convert) {
+        f.convert(buffer(f.slot), from, count);
+        from = buffer(f.slot);
       }
+      in[k] = from;
+    }
+    char* const to = value_at(call.value);
+    if (step.loop) {
+      const ConvertBlock store = p_.stores[i];
+      char* const written = store ? buffer(p_.scratch) : to;
+      step.loop(step.context, written, in, count);
+      if (store) store(to, written, count);
+    } else {
+      void* out[TileStep::kMostOutputs] = {to};
+      for (size_t k = 0; k < call.row_results.size(); ++k)
+        out[k + 1] = call.row_results[k]
+                         ? call.row_results[k] + position / step.row * call.row_element[k]
+                         : unwanted_.as<char>() + static_cast<int64_t>(k) * row_elements_ * 8;
+      step.rows(step.context, {in, out, count / step.row});
     }
   }
 }
 
-}  // namespace
-
-void run_tiles(TileProgram& p) {
-  std::vector<const int64_t*> strides{p.strides.data()};
-  for (const TileOperand& o : p.operands) strides.push_back(o.strides.data());
-  Run r(p, strides);
-  if (r.plan.numel == 0) return;
-  bool by_rows = false;
-  for (const TileCall& c : p.calls) by_rows |= c.step->row > 0;
-
-  for (size_t k = 0; k < p.operands.size(); ++k) {
-    const TileOperand& o = p.operands[k];
-    r.accesses.push_back({&o, element_size(o.dtype), false, false});
-    r.widest = std::max(r.widest, element_size(o.dtype));
-  }
-  for (const TileValue& v : p.values) r.widest = std::max(r.widest, element_size(v.dtype));
+/// How each input of each call comes to the type that its loop reads.
+void Plan::feed(const TileProgram& p) {
   for (const TileCall& c : p.calls) {
-    auto& feeds = r.feeds.emplace_back();
-    r.widest = std::max(r.widest, element_size(c.step->out_computed));
+    auto& of_call = feeds.emplace_back();
+    widest = std::max(widest, element_size(c.step->out_computed));
     for (size_t k = 0; k < c.step->input_count; ++k) {
       const TileStep::Input& want = c.step->inputs[k];
-      Feed& f = feeds[k];
+      Feed& f = of_call[k];
       f.source = c.sources[k];
       f.element = element_size(want.computed);
-      r.widest = std::max(r.widest, f.element);
+      widest = std::max(widest, f.element);
       const TileOperand* o =
           f.source < 0 ? &p.operands[static_cast<size_t>(-1 - f.source)] : nullptr;
       const DType dtype = o ? o->dtype : p.values[static_cast<size_t>(f.source)].dtype;
@@ -264,33 +299,83 @@ void run_tiles(TileProgram& p) {
       }
     }
   }
-  // Which operands are contiguous in a tile depends on the tiles, and their size on how many
-  // operands need a buffer: at first those count that are contiguous as a whole.
-  for (size_t k = 0; k < r.accesses.size(); ++k)
-    r.accesses[k].dense = r.plan.linear(static_cast<int>(k + 1));
-  r.place(p);
-  r.choose_tile();
-  const bool in_rows = !by_rows && r.plan.dims > 0 && r.row == r.plan.sizes[0];
-  for (size_t k = 0; k < r.accesses.size(); ++k) {
-    Access& a = r.accesses[k];
-    if (a.dense) continue;
-    const int64_t* s = r.plan.strides[k + 1];
-    bool same = true;  // along all but the innermost dimension
-    for (int d = 1; d < r.plan.dims; ++d) same &= s[d] == 0;
-    const int64_t n0 = r.plan.dims > 0 ? r.plan.sizes[0] : 1;
-    if (r.plan.dims > 0 && s[0] == 1 && (in_rows || r.tile == n0))
-      a.dense = true;
-    else if (in_rows)
-      a.repeated = same && (s[0] == 0 || r.tiles_per_row == 1);
-    else
-      a.repeated = same && r.tile % n0 == 0;
-  }
+}
 
-  const double work = r.work_per_element();
-  if (static_cast<double>(r.plan.numel) * work < kParallelWork) return r.work(0, r.tiles);
-  const double per_tile = static_cast<double>(r.plan.numel) / static_cast<double>(r.tiles) * work;
+/// Operands that are the same all over but for the innermost dimension.
+void Plan::find_repeated() {
+  for (size_t k = 0; k < accesses.size(); ++k) {
+    bool same = true;
+    for (int d = 1; d < plan.dims; ++d) same &= plan.strides[k + 1][d] == 0;
+    accesses[k].repeated = same && !accesses[k].dense;
+  }
+}
+
+std::vector<const int64_t*> strides_of(const TileProgram& p) {
+  std::vector<const int64_t*> strides{p.strides.data()};
+  for (const TileOperand& o : p.operands) strides.push_back(o.strides.data());
+  return strides;
+}
+
+Plan::Plan(TileProgram& p) : Plan(p, strides_of(p)) {}
+
+Plan::Plan(TileProgram& p, const std::vector<const int64_t*>& strides)
+    : program(p), plan(p.shape, strides) {
+  if (plan.numel == 0) return;
+  for (size_t k = 0; k < p.operands.size(); ++k) {
+    const TileOperand& o = p.operands[k];
+    accesses.push_back({&o, element_size(o.dtype), plan.linear(static_cast<int>(k + 1)), false});
+    widest = std::max(widest, element_size(o.dtype));
+  }
+  for (const TileValue& v : p.values) widest = std::max(widest, element_size(v.dtype));
+  feed(p);
+  place(p);
+  choose_tile();
+  find_repeated();
+}
+
+}  // namespace
+
+void run_tiles(TileProgram& program) {
+  const Plan p(program);
+  if (p.plan.numel == 0) return;
+  const auto run = [&p](int64_t first, int64_t last) {
+    Workspace workspace(p);
+    for (int64_t t = first; t < last; ++t) {
+      const int64_t within = t % p.tiles_per_row * p.tile;
+      const int64_t position = t / p.tiles_per_row * p.row + within;
+      workspace.run(position, std::min({p.tile, p.row - within, p.plan.numel - position}));
+    }
+  };
+  const double work = p.work_per_element();
+  if (static_cast<double>(p.plan.numel) * work < kParallelWork) return run(0, p.tiles);
+  const double per_tile = static_cast<double>(p.plan.numel) / static_cast<double>(p.tiles) * work;
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kParallelWork / 2 / per_tile));
-  parallel_for(0, r.tiles, grain, [&](int64_t b, int64_t e) { r.work(b, e); });
+  parallel_for(0, p.tiles, grain, run);
+}
+
+struct TileEpilogue::Run : Plan {
+  using Plan::Plan;
+};
+
+TileEpilogue::TileEpilogue(TileProgram& program) : run_(std::make_unique<Run>(program)) {}
+TileEpilogue::~TileEpilogue() = default;
+
+void TileEpilogue::operator()(const ResultBlock& block) const {
+  const TileValue& root = run_->program.values[0];
+  const int64_t begin =
+      (static_cast<const char*>(block.data) - root.memory) / element_size(root.dtype);
+  Workspace workspace(*run_);
+  // Rows that follow each other without a gap are one.
+  const bool joined = block.columns == block.row_stride;
+  const int64_t rows = joined ? 1 : block.rows;
+  const int64_t columns = joined ? block.rows * block.columns : block.columns;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t first = begin + r * block.row_stride, last = first + columns;
+    for (int64_t at = first, count = 0; at < last; at += count) {
+      count = std::min({run_->tile, last - at, run_->row - at % run_->row});
+      workspace.run(at, count);
+    }
+  }
 }
 
 }  // namespace pellucid::kernels
