@@ -15,6 +15,9 @@ constinit std::atomic<int64_t> fused_calls{0};
 namespace {
 
 constexpr size_t kMostCalls = 64;
+// A smaller result of a product stays in the first-level cache: what follows gains nothing, and its
+// rows in a block are short.
+constexpr int64_t kLeastAfterProduct = 4;
 
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
@@ -51,6 +54,13 @@ char* address(const TensorImpl& t) {
 
 Group::Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons)
     : reasons_(reasons) {
+  const size_t expected = std::min<size_t>(calls.size(), 8);
+  calls_.reserve(expected);
+  steps_.reserve(expected);
+  made_.reserve(expected);
+  program_.values.reserve(expected);
+  program_.calls.reserve(expected);
+  program_.operands.reserve(expected);
   for (const auto& call : calls) {
     if (calls_.size() == kMostCalls) {
       refuse([&] { return fmt::format("a group has at most {} calls", kMostCalls); });
@@ -160,9 +170,15 @@ int Group::source_of(const TensorImpl& t) {
 bool Group::tells_loop(const CapturedCall& call, const kernels::TileStep& step) {
   const std::string& name = call.op.info->name;
   const TensorImpl& out = call.outputs[0].impl();
-  if (step.root)
+  if (step.root) {
+    if (out.numel < kLeastAfterProduct * least_fused)
+      return refuse([&] {
+        return fmt::format("{} has {} elements; a product begins groups from {} on", name,
+                           out.numel, kLeastAfterProduct * least_fused);
+      });
     return (calls_.empty() && out.is_contiguous() && !out.storage->data) ||
            refuse([&] { return fmt::format("{} can only begin a group", name); });
+  }
   if ((!step.loop && !step.rows) || (step.rows && !out.is_contiguous()))
     return refuse([&] { return fmt::format("{} does not work along rows here", name); });
   if (step.rows && has_root() && (!steps_[0]->whole_rows || step.row != out.sizes.back()))

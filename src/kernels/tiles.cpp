@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kTileBytes = 24 << 10;
 /// The same where tiles are whole rows; these may lie in the second-level cache.
 constexpr int64_t kRowTileBytes = 128 << 10;
+/// Buffers up to so many bytes lie on the stack.
+constexpr int64_t kLocalBytes = 32 << 10;
 constexpr int64_t kLeastTile = 256, kMostTile = 4096;
 constexpr double kParallelWork = 32768;  // as run_pointwise
 
@@ -70,27 +72,34 @@ class Workspace {
   explicit Workspace(const Plan& p);
   /// Elements [position, position + count) of the shape, in memory order; at most a tile.
   void run(int64_t position, int64_t count);
+  /// The same for rows of `count` elements, `row_stride` apart, if every operand goes along with
+  /// them: then only pointers move from one row to the next. Whether that was so.
+  bool run_rows(int64_t position, int64_t rows, int64_t count, int64_t row_stride);
 
  private:
   void fetch(int64_t count);
+  void fetch_lent(int64_t place, int64_t count) const;
   char* value_at(int v) const {
     const TileValue& value = program_.values[static_cast<size_t>(v)];
     return value.buffer >= 0 ? buffer(value.buffer)
                              : value.memory + place_ * element_size(value.dtype);
   }
-  char* buffer(int k) const { return memory_.as<char>() + k * stride_; }
+  char* buffer(int k) const { return base_ + k * stride_; }
 
   const Plan& p_;
   const TileProgram& program_;
   const int64_t stride_, row_elements_;
   const Scratch memory_, unwanted_;
-  std::vector<const char*> blocks_;
+  char* const base_;
+  const char* blocks_[kMaxPlanned];
   struct Held {
     int64_t begin = -1, count = 0;  // along the innermost dimension
   };
-  std::vector<Held> held_;
+  Held held_[kMaxPlanned];
   int64_t index_[kMaxDims];
   int64_t place_ = 0;
+  // Threads that begin at once would wait for each other in the allocator.
+  alignas(64) char local_[kLocalBytes];
 };
 
 // Buffers of values that only live in a tile: one is free again after the last step that reads it.
@@ -151,12 +160,14 @@ void Plan::choose_tile() {
   for (const TileCall& c : program.calls) row = std::max(row, c.step->row);
   if (row > 0) {
     tile = std::max<int64_t>(1, kRowTileBytes / (streams * widest * row)) * row;
+    tile = std::min(tile, plan.numel);
     row = plan.numel;
     tiles_per_row = (row - 1) / tile + 1;
     tiles = tiles_per_row;
     return;
   }
   tile = std::clamp(kTileBytes / (streams * widest) & ~int64_t{63}, kLeastTile, kMostTile);
+  tile = std::min(tile, (plan.numel + 63) & ~int64_t{63});
   const int64_t n0 = plan.dims > 0 ? plan.sizes[0] : 1;
   if (n0 > tile / 2) {  // tiles are parts of the innermost dimension, or of all if it is merged
     row = n0;
@@ -183,10 +194,9 @@ Workspace::Workspace(const Plan& p)
       program_(p.program),
       stride_((p.tile * p.widest + 63) / 64 * 64 + 64),  // not all on the same cache sets
       row_elements_(most_rows(p)),
-      memory_(stride_ * std::max(p.buffers, 1) + 64),
+      memory_(stride_ * p.buffers > kLocalBytes ? stride_ * p.buffers : 0),
       unwanted_(row_elements_ * 8 * static_cast<int64_t>(TileStep::kMostOutputs)),
-      blocks_(p.accesses.size()),
-      held_(p.accesses.size()) {
+      base_(memory_.as<char>() != nullptr ? memory_.as<char>() : local_) {
   for (size_t i = 0; i < program_.calls.size(); ++i)
     for (size_t k = 0; k < program_.calls[i].step->input_count; ++k) {
       const Feed& f = p.feeds[i][k];
@@ -206,7 +216,7 @@ void Workspace::fetch(int64_t count) {
   const bool in_row = plan.dims > 0 && index_[0] + count <= plan.sizes[0];
   const Held now{plan.dims > 0 ? index_[0] : 0, count};
   int gathered = 0;
-  for (size_t k = 0; k < blocks_.size(); ++k) {
+  for (size_t k = 0; k < p_.accesses.size(); ++k) {
     const Access& a = p_.accesses[k];
     if (a.operand->number) {
       blocks_[k] = a.operand->data;
@@ -224,12 +234,15 @@ void Workspace::fetch(int64_t count) {
     gather_block(a.element, into, a.operand->data, plan, strides, index_, count);
     held = now;
   }
-  for (const TileValue& v : program_.values)
-    if (v.lent) {
-      const int64_t element = element_size(v.dtype);
-      std::memcpy(buffer(v.buffer), v.memory + place_ * element,
-                  static_cast<size_t>(count * element));
-    }
+  fetch_lent(place_, count);
+}
+
+void Workspace::fetch_lent(int64_t place, int64_t count) const {
+  const TileValue& root = program_.values[0];  // no other is
+  if (!root.lent) return;
+  const int64_t element = element_size(root.dtype);
+  std::memcpy(buffer(root.buffer), root.memory + place * element,
+              static_cast<size_t>(count * element));
 }
 
 void Workspace::run(int64_t position, int64_t count) {
@@ -269,6 +282,66 @@ void Workspace::run(int64_t position, int64_t count) {
       step.rows(step.context, {in, out, count / step.row});
     }
   }
+}
+
+bool Workspace::run_rows(int64_t position, int64_t rows, int64_t count, int64_t row_stride) {
+  const IterationPlan& plan = p_.plan;
+  if (plan.dims > 2 || (plan.dims == 2 && plan.sizes[0] != row_stride)) return false;
+  for (const Access& a : p_.accesses)
+    if (!a.operand->number && !a.dense && plan.strides[&a - p_.accesses.data() + 1][0] != 1)
+      return false;
+  struct Pointer {
+    char* at;
+    int64_t step;
+  };
+  struct Line {
+    Pointer in[TileStep::kMostInputs], out;
+  };
+  std::vector<Line> lines(program_.calls.size());
+  plan.locate(position, index_);
+  place_ = plan.offset(0, index_);
+  const auto value = [&](int v) -> Pointer {
+    const TileValue& of = program_.values[static_cast<size_t>(v)];
+    return {value_at(v), of.buffer >= 0 ? 0 : row_stride * element_size(of.dtype)};
+  };
+  const auto operand = [&](size_t k) -> Pointer {
+    const Access& a = p_.accesses[k];
+    const int64_t* const strides = plan.strides[k + 1];
+    return {a.operand->data + plan.offset(static_cast<int>(k + 1), index_) * a.element,
+            (plan.dims == 2 ? strides[1] : strides[0] * row_stride) * a.element};
+  };
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const TileCall& call = program_.calls[i];
+    lines[i].out = value(call.value);
+    for (size_t k = 0; k < call.step->input_count; ++k) {
+      const Feed& f = p_.feeds[i][k];
+      lines[i].in[k] = f.is_number     ? Pointer{buffer(f.slot), 0}
+                       : f.source >= 0 ? value(f.source)
+                                       : operand(static_cast<size_t>(-1 - f.source));
+    }
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    fetch_lent(place_ + r * row_stride, count);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const TileStep& step = *program_.calls[i].step;
+      Line& line = lines[i];
+      const void* in[TileStep::kMostInputs];
+      for (size_t k = 0; k < step.input_count; ++k) {
+        const Feed& f = p_.feeds[i][k];
+        in[k] = line.in[k].at;
+        line.in[k].at += line.in[k].step;
+        if (!f.convert || f.is_number) continue;
+        f.convert(buffer(f.slot), in[k], count);
+        in[k] = buffer(f.slot);
+      }
+      const ConvertBlock store = p_.stores[i];
+      char* const written = store ? buffer(p_.scratch) : line.out.at;
+      step.loop(step.context, written, in, count);
+      if (store) store(line.out.at, written, count);
+      line.out.at += line.out.step;
+    }
+  }
+  return true;
 }
 
 /// How each input of each call comes to the type that its loop reads.
@@ -311,7 +384,9 @@ void Plan::find_repeated() {
 }
 
 std::vector<const int64_t*> strides_of(const TileProgram& p) {
-  std::vector<const int64_t*> strides{p.strides.data()};
+  std::vector<const int64_t*> strides;
+  strides.reserve(p.operands.size() + 1);
+  strides.push_back(p.strides.data());
   for (const TileOperand& o : p.operands) strides.push_back(o.strides.data());
   return strides;
 }
@@ -321,6 +396,9 @@ Plan::Plan(TileProgram& p) : Plan(p, strides_of(p)) {}
 Plan::Plan(TileProgram& p, const std::vector<const int64_t*>& strides)
     : program(p), plan(p.shape, strides) {
   if (plan.numel == 0) return;
+  accesses.reserve(p.operands.size());
+  feeds.reserve(p.calls.size());
+  stores.reserve(p.calls.size());
   for (size_t k = 0; k < p.operands.size(); ++k) {
     const TileOperand& o = p.operands[k];
     accesses.push_back({&o, element_size(o.dtype), plan.linear(static_cast<int>(k + 1)), false});
@@ -369,6 +447,9 @@ void TileEpilogue::operator()(const ResultBlock& block) const {
   const bool joined = block.columns == block.row_stride;
   const int64_t rows = joined ? 1 : block.rows;
   const int64_t columns = joined ? block.rows * block.columns : block.columns;
+  if (!joined && columns <= run_->tile &&
+      workspace.run_rows(begin, rows, columns, block.row_stride))
+    return;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t first = begin + r * block.row_stride, last = first + columns;
     for (int64_t at = first, count = 0; at < last; at += count) {

@@ -116,7 +116,7 @@ TEST_CASE("compile: called by several threads at once") {
 }
 
 TEST_CASE("explain: groups, what ran alone, and what was forgotten") {
-  const Tensor x = randn({64, 64});
+  const Tensor x = randn({128, 128});
   auto f = compile([](const Tensor& t) {
     const Tensor unused = t.exp();
     return cumsum(matmul(t * 2 + 1, t).relu() + 1, 0);
@@ -126,7 +126,7 @@ TEST_CASE("explain: groups, what ran alone, and what was forgotten") {
   REQUIRE(e.parts.size() == 3);
   CHECK(e.parts[0].ops == std::vector<std::string>{"mul", "add"});
   CHECK(e.parts[0].unmade == 1);
-  CHECK(e.parts[0].unmade_bytes == 64 * 64 * 4);
+  CHECK(e.parts[0].unmade_bytes == 128 * 128 * 4);
   CHECK(e.parts[0].end == "mm can only begin a group");
   CHECK(e.parts[1].ops == std::vector<std::string>{"mm", "relu", "add"});
   CHECK(e.parts[1].unmade == 2);
