@@ -1,5 +1,7 @@
 #include "kernels/tiles.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -13,12 +15,12 @@ namespace {
 
 /// Bytes of a tile over all that it touches: half of a first-level cache, with room for the rest.
 constexpr int64_t kTileBytes = 24 << 10;
-/// The same where tiles are whole rows; these may lie in the second-level cache.
-constexpr int64_t kRowTileBytes = 128 << 10;
+/// Operands of so many bytes come from beyond the second-level cache: tiles ask for them one tile
+/// ahead, so that they arrive while the loops work.
+constexpr int64_t kPrefetchBytes = 2 << 20;
 /// Buffers up to so many bytes lie on the stack.
 constexpr int64_t kLocalBytes = 32 << 10;
 constexpr int64_t kLeastTile = 256, kMostTile = 4096;
-constexpr double kParallelWork = 32768;  // as run_pointwise
 
 /// How tiles reach one operand.
 struct Access {
@@ -51,7 +53,8 @@ struct Plan {
   int64_t tile = 0, row = 0, tiles_per_row = 1, tiles = 0;
   int64_t widest = 1;
 
-  explicit Plan(TileProgram& p);
+  /// `whole`: all tiles are run, so that results may be written past the caches.
+  Plan(TileProgram& p, bool whole);
   double work_per_element() const {
     double sum = 0;
     for (const TileCall& c : program.calls) sum += c.step->work;
@@ -59,7 +62,8 @@ struct Plan {
   }
 
  private:
-  Plan(TileProgram& p, const std::vector<const int64_t*>& strides);
+  Plan(TileProgram& p, bool whole, const std::vector<const int64_t*>& strides);
+  void choose_streamed(TileProgram& p);
   void feed(const TileProgram& p);
   void place(TileProgram& p);
   void choose_tile();
@@ -79,6 +83,8 @@ class Workspace {
  private:
   void fetch(int64_t count);
   void fetch_lent(int64_t place, int64_t count) const;
+  void store_streamed(const TileValue& v, int64_t count) const;
+  void prefetch(int64_t position, int64_t count, size_t step) const;
   char* value_at(int v) const {
     const TileValue& value = program_.values[static_cast<size_t>(v)];
     return value.buffer >= 0 ? buffer(value.buffer)
@@ -108,7 +114,7 @@ void Plan::place(TileProgram& p) {
   for (const Access& a : accesses) gathers += a.dense || a.operand->number ? 0 : 1;
   buffers = gathers;
   for (TileValue& v : p.values)
-    if (v.lent) v.buffer = buffers++;
+    if (v.lent || v.streamed) v.buffer = buffers++;
   for (size_t i = 0; i < p.calls.size(); ++i) {
     const TileCall& call = p.calls[i];
     TileValue& made = p.values[static_cast<size_t>(call.value)];
@@ -121,7 +127,7 @@ void Plan::place(TileProgram& p) {
       }
     }
     for (const TileValue& v : p.values)
-      if (v.buffer >= 0 && !v.lent && v.last_use == static_cast<int>(i)) free.push_back(v.buffer);
+      if (v.buffer >= 0 && !v.memory && v.last_use == static_cast<int>(i)) free.push_back(v.buffer);
   }
   // Converted inputs of one step are needed only while it runs; repeated numbers stay.
   int most = 0;
@@ -159,7 +165,7 @@ void Plan::choose_tile() {
   for (const Access& a : accesses) streams += a.dense ? 1 : 0;
   for (const TileCall& c : program.calls) row = std::max(row, c.step->row);
   if (row > 0) {
-    tile = std::max<int64_t>(1, kRowTileBytes / (streams * widest * row)) * row;
+    tile = std::max<int64_t>(1, kTileBytes / (streams * widest * row)) * row;
     tile = std::min(tile, plan.numel);
     row = plan.numel;
     tiles_per_row = (row - 1) / tile + 1;
@@ -245,6 +251,21 @@ void Workspace::fetch_lent(int64_t place, int64_t count) const {
               static_cast<size_t>(count * element));
 }
 
+/// Asks for the next tile of large operands, a part before each step. (g++ 12 takes a function that
+/// only prefetches for one without effects, and drops calls of it that are not inlined.)
+[[gnu::always_inline]] inline void Workspace::prefetch(int64_t position, int64_t count,
+                                                       size_t step) const {
+  if (position + count > p_.plan.numel) return;
+  const auto steps = static_cast<int64_t>(program_.calls.size()), i = static_cast<int64_t>(step);
+  for (const Access& a : p_.accesses) {
+    const int64_t bytes = count * a.element;
+    if (!a.dense || p_.plan.numel * a.element < kPrefetchBytes) continue;
+    const char* const from = a.operand->data + position * a.element;
+    for (int64_t at = bytes * i / steps & ~int64_t{63}; at < bytes * (i + 1) / steps; at += 64)
+      __builtin_prefetch(from + at, 0, 2);
+  }
+}
+
 void Workspace::run(int64_t position, int64_t count) {
   p_.plan.locate(position, index_);
   place_ = p_.plan.offset(0, index_);
@@ -252,6 +273,7 @@ void Workspace::run(int64_t position, int64_t count) {
   for (size_t i = 0; i < program_.calls.size(); ++i) {
     const TileCall& call = program_.calls[i];
     const TileStep& step = *call.step;
+    prefetch(position + count, count, i);
     const void* in[TileStep::kMostInputs];
     for (size_t k = 0; k < step.input_count; ++k) {
       const Feed& f = p_.feeds[i][k];
@@ -282,6 +304,18 @@ void Workspace::run(int64_t position, int64_t count) {
       step.rows(step.context, {in, out, count / step.row});
     }
   }
+  for (const TileValue& v : program_.values)
+    if (v.streamed) store_streamed(v, count);
+}
+
+void Workspace::store_streamed(const TileValue& v, int64_t count) const {
+  const int64_t element = element_size(v.dtype);
+  char* const to = v.memory + place_ * element;
+  const int64_t bytes = count * element;
+  if (reinterpret_cast<uintptr_t>(to) % 64 == 0)
+    stream_block(to, buffer(v.buffer), bytes);
+  else
+    std::memcpy(to, buffer(v.buffer), static_cast<size_t>(bytes));
 }
 
 bool Workspace::run_rows(int64_t position, int64_t rows, int64_t count, int64_t row_stride) {
@@ -374,6 +408,17 @@ void Plan::feed(const TileProgram& p) {
   }
 }
 
+/// Results larger than the caches, in memory that nothing in the program reads.
+void Plan::choose_streamed(TileProgram& p) {
+  for (TileValue& v : p.values) {
+    if (!v.memory || plan.numel * element_size(v.dtype) < kStreamBytes) continue;
+    if (reinterpret_cast<uintptr_t>(v.memory) % 64 != 0) continue;
+    v.streamed = true;
+    for (const TileOperand& o : p.operands) v.streamed &= o.data != v.memory;
+    for (const TileValue& other : p.values) v.streamed &= &other == &v || other.memory != v.memory;
+  }
+}
+
 /// Operands that are the same all over but for the innermost dimension.
 void Plan::find_repeated() {
   for (size_t k = 0; k < accesses.size(); ++k) {
@@ -391,9 +436,9 @@ std::vector<const int64_t*> strides_of(const TileProgram& p) {
   return strides;
 }
 
-Plan::Plan(TileProgram& p) : Plan(p, strides_of(p)) {}
+Plan::Plan(TileProgram& p, bool whole) : Plan(p, whole, strides_of(p)) {}
 
-Plan::Plan(TileProgram& p, const std::vector<const int64_t*>& strides)
+Plan::Plan(TileProgram& p, bool whole, const std::vector<const int64_t*>& strides)
     : program(p), plan(p.shape, strides) {
   if (plan.numel == 0) return;
   accesses.reserve(p.operands.size());
@@ -405,6 +450,7 @@ Plan::Plan(TileProgram& p, const std::vector<const int64_t*>& strides)
     widest = std::max(widest, element_size(o.dtype));
   }
   for (const TileValue& v : p.values) widest = std::max(widest, element_size(v.dtype));
+  if (whole) choose_streamed(p);
   feed(p);
   place(p);
   choose_tile();
@@ -414,7 +460,7 @@ Plan::Plan(TileProgram& p, const std::vector<const int64_t*>& strides)
 }  // namespace
 
 void run_tiles(TileProgram& program) {
-  const Plan p(program);
+  const Plan p(program, true);
   if (p.plan.numel == 0) return;
   const auto run = [&p](int64_t first, int64_t last) {
     Workspace workspace(p);
@@ -423,6 +469,7 @@ void run_tiles(TileProgram& program) {
       const int64_t position = t / p.tiles_per_row * p.row + within;
       workspace.run(position, std::min({p.tile, p.row - within, p.plan.numel - position}));
     }
+    _mm_sfence();  // other threads must see streamed results after the join
   };
   const double work = p.work_per_element();
   if (static_cast<double>(p.plan.numel) * work < kParallelWork) return run(0, p.tiles);
@@ -435,7 +482,7 @@ struct TileEpilogue::Run : Plan {
   using Plan::Plan;
 };
 
-TileEpilogue::TileEpilogue(TileProgram& program) : run_(std::make_unique<Run>(program)) {}
+TileEpilogue::TileEpilogue(TileProgram& program) : run_(std::make_unique<Run>(program, false)) {}
 TileEpilogue::~TileEpilogue() = default;
 
 void TileEpilogue::operator()(const ResultBlock& block) const {

@@ -87,10 +87,11 @@ struct TileOperand {
 /// A result of a step, or of the root. All of them have the shape and its dense layout.
 struct TileValue {
   DType dtype;
-  char* memory;       ///< null where nobody but later steps needs it
-  int last_use;       ///< the last step that reads it, counted as `calls` are
-  bool lent = false;  ///< a step writes another value there while it reads this one
-  int buffer = -1;    ///< for run_tiles
+  char* memory;           ///< null where nobody but later steps needs it
+  int last_use;           ///< the last step that reads it, counted as `calls` are
+  bool lent = false;      ///< a step writes another value there while it reads this one
+  int buffer = -1;        ///< for run_tiles
+  bool streamed = false;  ///< for run_tiles: it goes from its buffer to memory past the caches
 };
 
 struct TileCall {
