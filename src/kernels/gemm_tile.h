@@ -115,7 +115,9 @@ void pack_b(const Tile<T>& tile, const MatrixView<const T>& b, int64_t depth, in
 }
 
 /// Asks for a part of B, `depth` x `width`, to come near.
-template <class T> void prefetch_b(const MatrixView<const T>& b, int64_t depth, int64_t width) {
+template <class T>
+[[gnu::always_inline]] inline void prefetch_b(const MatrixView<const T>& b, int64_t depth,
+                                              int64_t width) {
   if (b.col_stride != 1 && b.row_stride != 1) return;
   const bool in_rows = b.col_stride == 1;
   const int64_t rows = in_rows ? depth : width, length = in_rows ? width : depth;
