@@ -15,6 +15,9 @@ constinit std::atomic<int64_t> fused_calls{0};
 namespace {
 
 constexpr size_t kMostCalls = 64;
+// A smaller result of a product stays in the first-level cache: what follows gains nothing, and its
+// rows in a block are short.
+constexpr int64_t kLeastAfterProduct = 4;
 
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
@@ -37,6 +40,12 @@ std::vector<int64_t> strides_over(const TensorImpl& t, const std::vector<int64_t
   return out;
 }
 
+// The same elements in the same order.
+bool same_elements(const TensorImpl& a, const TensorImpl& b) {
+  return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
+         a.numel == b.numel && a.is_contiguous() && b.is_contiguous();
+}
+
 char* address(const TensorImpl& t) {
   return static_cast<char*>(t.storage->data) + t.offset * element_size(t.dtype);
 }
@@ -45,6 +54,13 @@ char* address(const TensorImpl& t) {
 
 Group::Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons)
     : reasons_(reasons) {
+  const size_t expected = std::min<size_t>(calls.size(), 8);
+  calls_.reserve(expected);
+  steps_.reserve(expected);
+  made_.reserve(expected);
+  program_.values.reserve(expected);
+  program_.calls.reserve(expected);
+  program_.operands.reserve(expected);
   for (const auto& call : calls) {
     if (calls_.size() == kMostCalls) {
       refuse([&] { return fmt::format("a group has at most {} calls", kMostCalls); });
@@ -66,6 +82,7 @@ std::unique_ptr<Group> Group::form(std::span<const std::unique_ptr<CapturedCall>
 
 bool Group::describe_again(size_t i) {
   kernels::TileStep& old = *steps_[i];
+  if (old.root) return true;  // it looks at everything when it runs
   kernels::TileStep step;
   describe_captured(*calls_[i], step);
   bool same = !old.loop == !step.loop && !old.rows == !step.rows && old.row == step.row &&
@@ -85,7 +102,7 @@ const Group::Made* Group::made(const Storage* s) const {
 // A tensor that the group wrote can be read as it was written, and in no other way.
 bool Group::reads_alike(const TensorImpl& t) const {
   const Made* const m = made(t.storage.get());
-  return !m || same_view(*m->view, t);
+  return !m || same_view(*m->view, t) || same_elements(*m->view, t);
 }
 
 bool Group::fits(const CapturedCall& call) {
@@ -96,24 +113,43 @@ bool Group::fits(const CapturedCall& call) {
       return fmt::format("{} has no loop that can be fused ({})", name,
                          kOpKindNames[static_cast<size_t>(call.op.kind)]);
     });
+  if (!fits_shape(call) || !fits_writes(call)) return false;
+  for (const Tensor& t : call.inputs)
+    if (t.defined() &&
+        (!reads_alike(t.impl()) || (!made(t.impl().storage.get()) && !t.impl().storage->data)))
+      return refuse(
+          [&] { return fmt::format("{} reads what the group made in another way", name); });
+  return true;
+}
+
+bool Group::fits_shape(const CapturedCall& call) {
+  const std::string& name = call.op.info->name;
   const TensorImpl& out = call.outputs[0].impl();
   if (out.numel < least_fused || out.numel == 0 || out.sizes.empty())
     return refuse([&] {
       return fmt::format("{} has {} elements; groups are made from {} on", name, out.numel,
                          least_fused);
     });
-  if (calls_.empty()) {
-    if (!is_dense(out))
-      return refuse([&] { return fmt::format("the result of {} has gaps in memory", name); });
-  } else {
-    const TensorImpl& first = calls_[0]->outputs[0].impl();
-    if (!(out.sizes == first.sizes))
-      return refuse([&] { return fmt::format("{} has sizes {}", name, out.sizes); });
-    if (!(out.strides == first.strides))
-      return refuse(
-          [&] { return fmt::format("{} has another layout, strides {}", name, out.strides); });
-  }
-  // What a call of the group reads in another way than a later one writes it would be torn.
+  if (calls_.empty())
+    return is_dense(out) ||
+           refuse([&] { return fmt::format("the result of {} has gaps in memory", name); });
+  // What follows a product may see its rows in more dims.
+  const TensorImpl& first = calls_[0]->outputs[0].impl();
+  if (calls_.size() == 1 && has_root() && out.is_contiguous() && out.numel == first.numel &&
+      out.sizes.back() == first.sizes.back())
+    return true;
+  const TensorImpl& like = calls_[calls_.size() > 1 ? 1 : 0]->outputs[0].impl();
+  if (!(out.sizes == like.sizes))
+    return refuse([&] { return fmt::format("{} has sizes {}", name, out.sizes); });
+  if (!(out.strides == like.strides))
+    return refuse(
+        [&] { return fmt::format("{} has another layout, strides {}", name, out.strides); });
+  return true;
+}
+
+// What a call of the group reads in another way than a later one writes it would be torn.
+bool Group::fits_writes(const CapturedCall& call) {
+  const std::string& name = call.op.info->name;
   for (size_t k = 0; k < call.output_count; ++k) {
     if (!call.outputs[k].defined()) continue;
     const TensorImpl& to = call.outputs[k].impl();
@@ -122,7 +158,8 @@ bool Group::fits(const CapturedCall& call) {
     if (!to.storage->data) continue;  // new
     for (const CapturedCall* earlier : calls_)
       for (const Tensor& t : earlier->inputs)
-        if (t.defined() && t.impl().storage == to.storage && !same_view(t.impl(), to))
+        if (t.defined() && t.impl().storage == to.storage &&
+            (!same_view(t.impl(), to) || (has_root() && earlier == calls_[0])))
           return refuse(
               [&] { return fmt::format("{} changes what the group reads in another way", name); });
     for (const Tensor& t : call.inputs)
@@ -130,11 +167,6 @@ bool Group::fits(const CapturedCall& call) {
         return refuse(
             [&] { return fmt::format("{} reads and changes a tensor in two ways", name); });
   }
-  for (const Tensor& t : call.inputs)
-    if (t.defined() &&
-        (!reads_alike(t.impl()) || (!made(t.impl().storage.get()) && !t.impl().storage->data)))
-      return refuse(
-          [&] { return fmt::format("{} reads what the group made in another way", name); });
   return true;
 }
 
@@ -157,31 +189,44 @@ int Group::source_of(const TensorImpl& t) {
   return -static_cast<int>(program_.operands.size());
 }
 
-bool Group::add(CapturedCall& call) {
-  if (!fits(call)) return false;
-  auto step = std::make_unique<kernels::TileStep>();
-  describe_captured(call, *step);
+// Whether what the op said of itself has a place in the group.
+bool Group::tells_loop(const CapturedCall& call, const kernels::TileStep& step) {
   const std::string& name = call.op.info->name;
   const TensorImpl& out = call.outputs[0].impl();
-  if ((!step->loop && !step->rows) || (step->rows && !out.is_contiguous()))
+  if (step.root) {
+    if (out.numel < kLeastAfterProduct * least_fused)
+      return refuse([&] {
+        return fmt::format("{} has {} elements; a product begins groups from {} on", name,
+                           out.numel, kLeastAfterProduct * least_fused);
+      });
+    return (calls_.empty() && out.is_contiguous() && !call.in_place) ||
+           refuse([&] { return fmt::format("{} can only begin a group", name); });
+  }
+  if ((!step.loop && !step.rows) || (step.rows && !out.is_contiguous()))
     return refuse([&] { return fmt::format("{} does not work along rows here", name); });
+  // A product that fails halfway must not have changed what the program can see.
+  if (has_root() && call.in_place && !made(out.storage.get()))
+    return refuse([&] { return fmt::format("{} changes a tensor in place", name); });
+  if (step.rows && has_root() && (!steps_[0]->whole_rows || step.row != out.sizes.back()))
+    return refuse(
+        [&] { return fmt::format("{} needs whole rows of {}", name, calls_[0]->op.info->name); });
   // Results beside the first are those of rows.
   for (size_t k = 1; k < call.output_count; ++k)
-    if (call.outputs[k].defined() && (!step->rows || k >= kernels::TileStep::kMostOutputs))
+    if (call.outputs[k].defined() && (!step.rows || k >= kernels::TileStep::kMostOutputs))
       return refuse([&] { return fmt::format("{} has several results", name); });
   // What the loop reaches by an address must be there, whole, before the group runs.
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const auto fed = [&] {
-      for (size_t k = 0; k < step->input_count; ++k)
-        if (step->inputs[k].number == i) return true;
+      for (size_t k = 0; k < step.input_count; ++k)
+        if (step.inputs[k].number == i) return true;
       return false;
     };
     if (call.inputs[i].defined() && made(call.inputs[i].impl().storage.get()) && !fed())
       return refuse([&] { return fmt::format("{} reads all of what the group makes", name); });
   }
   size_t operands = program_.operands.size();
-  for (size_t k = 0; k < step->input_count; ++k) {
-    const TensorImpl& t = call.inputs[step->inputs[k].number].impl();
+  for (size_t k = 0; k < step.input_count; ++k) {
+    const TensorImpl& t = call.inputs[step.inputs[k].number].impl();
     if (const Made* const m = made(t.storage.get())) {
       if (m->value < 0)
         return refuse([&] { return fmt::format("{} reads a statistic of rows", name); });
@@ -189,34 +234,47 @@ bool Group::add(CapturedCall& call) {
       ++operands;
     }
   }
-  if (operands >= kernels::kMaxPlanned)
-    return refuse(
-        [&] { return fmt::format("a group reads at most {} tensors", kernels::kMaxPlanned - 1); });
+  return operands < kernels::kMaxPlanned || refuse([&] {
+           return fmt::format("a group reads at most {} tensors", kernels::kMaxPlanned - 1);
+         });
+}
 
-  if (calls_.empty()) {
+void Group::add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> step) {
+  const TensorImpl& out = call.outputs[0].impl();
+  const int value = static_cast<int>(program_.values.size()),
+            place = static_cast<int>(program_.calls.size());
+  if (place == 0) {
     program_.shape.assign(out.sizes.begin(), out.sizes.end());
     program_.strides.assign(out.strides.begin(), out.strides.end());
   }
-  const int number = static_cast<int>(calls_.size());
-  kernels::TileCall tile{.step = step.get(), .sources = {}, .value = number};
-  for (size_t k = 0; k < step->input_count; ++k) {
-    const kernels::TileStep::Input& wanted = step->inputs[k];
-    tile.sources[k] = source_of(call.inputs[wanted.number].impl());
-    if (tile.sources[k] >= 0)
-      program_.values[static_cast<size_t>(tile.sources[k])].last_use = number;
+  if (!step->root) {
+    kernels::TileCall tile{.step = step.get(), .sources = {}, .value = value};
+    for (size_t k = 0; k < step->input_count; ++k) {
+      tile.sources[k] = source_of(call.inputs[step->inputs[k].number].impl());
+      if (tile.sources[k] >= 0)
+        program_.values[static_cast<size_t>(tile.sources[k])].last_use = place;
+    }
+    program_.calls.push_back(tile);
   }
-  program_.values.push_back({out.dtype, nullptr, number});
-  program_.calls.push_back(tile);
+  program_.values.push_back({out.dtype, nullptr, place});
   for (size_t k = 0; k < call.output_count; ++k)
     if (call.outputs[k].defined())
       made_.push_back(
-          {call.outputs[k].impl().storage.get(), &call.outputs[k].impl(), k == 0 ? number : -1});
+          {call.outputs[k].impl().storage.get(), &call.outputs[k].impl(), k == 0 ? value : -1});
   // What a step does not read tile by tile, its loop reaches by an address.
   size_t given = 0;
   for (const Tensor& t : call.inputs) given += t.defined() ? 1 : 0;
-  holds_addresses_.push_back(given > step->input_count);
+  holds_addresses_.push_back(!step->root && given > step->input_count);
   steps_.push_back(std::move(step));
   calls_.push_back(&call);
+}
+
+bool Group::add(CapturedCall& call) {
+  if (!fits(call)) return false;
+  auto step = std::make_unique<kernels::TileStep>();
+  describe_captured(call, *step);
+  if (!tells_loop(call, *step)) return false;
+  add_value(call, std::move(step));
   return true;
 }
 
@@ -232,7 +290,8 @@ bool Group::needed_elsewhere(const Storage& s) const {
   return own < s.captured.load(std::memory_order_acquire);
 }
 
-void Group::run() {
+// The storages without memory that something outside the group needs; counts the others.
+std::vector<Storage*> Group::wanted_storages() {
   unmade_ = unmade_bytes_ = 0;
   std::vector<Storage*> wanted, looked_at;  // a result that is changed in place is there twice
   for (const CapturedCall* call : calls_) {
@@ -249,6 +308,59 @@ void Group::run() {
       }
     }
   }
+  return wanted;
+}
+
+// A result that is written after the root's was read for the last time: until then the root's
+// blocks may lie there. Only calls in place write what was there before.
+Storage* Group::lender() {
+  kernels::TileValue& root = program_.values[0];
+  root.lent = false;
+  for (const kernels::TileCall& c : program_.calls) {
+    const size_t v = static_cast<size_t>(c.value);
+    const int place = static_cast<int>(&c - program_.calls.data());
+    Storage* const s = calls_[v]->outputs[0].impl().storage.get();
+    if (calls_[v]->in_place || !s->data) continue;
+    if (place < root.last_use || program_.values[v].dtype != root.dtype) {
+      if (made(s)->value == c.value) continue;
+      return nullptr;  // changed again later: rare
+    }
+    root.lent = place == root.last_use;
+    return s;
+  }
+  return nullptr;
+}
+
+// The root's blocks need memory while the group runs, even if nobody reads them afterwards.
+void Group::run_root() {
+  Storage& s = *calls_[0]->outputs[0].impl().storage;
+  struct Lent {
+    Storage* storage = nullptr;
+    bool own = false;
+    ~Lent() {
+      if (!storage) return;
+      if (own) deallocate(storage->data, storage->bytes, storage->category);
+      storage->data = nullptr;
+    }
+  } lent;
+  if (!s.data) {
+    lent.storage = &s;
+    if (const Storage* const from = lender()) {
+      s.data = from->data;
+    } else {
+      s.data = allocate(s.bytes, s.category);
+      lent.own = true;
+    }
+  }
+  program_.values[0].memory = address(calls_[0]->outputs[0].impl());
+  const kernels::TileEpilogue epilogue(program_);
+  steps_[0]->epilogue = &epilogue;
+  const AutoGradMode off(false);
+  describe_captured(*calls_[0], *steps_[0]);
+}
+
+void Group::run() {
+  const std::vector<Storage*> wanted = wanted_storages();
   const profile::FromPlace from(calls_.back()->place);
   GroupWatch watch(calls_, unmade_bytes_);
   for (Storage* s : wanted)  // all of it before anything runs: a failure changes nothing
@@ -257,10 +369,11 @@ void Group::run() {
   for (size_t i = 0; i < calls_.size(); ++i)
     if (holds_addresses_[i] && !describe_again(i)) PELLUCID_ASSERT(false);
   for (size_t i = 0; i < calls_.size(); ++i) {
-    const CapturedCall& call = *calls_[i];
-    kernels::TileCall& tile = program_.calls[i];
-    const TensorImpl& out = call.outputs[0].impl();
+    const TensorImpl& out = calls_[i]->outputs[0].impl();
     program_.values[i].memory = out.storage->data ? address(out) : nullptr;
+  }
+  for (kernels::TileCall& tile : program_.calls) {
+    const CapturedCall& call = *calls_[static_cast<size_t>(tile.value)];
     for (size_t k = 1; k < call.output_count; ++k) {
       if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
       const TensorImpl& t = call.outputs[k].impl();
@@ -268,7 +381,10 @@ void Group::run() {
       tile.row_element[k - 1] = element_size(t.dtype);
     }
   }
-  kernels::run_tiles(program_);
+  if (has_root())
+    run_root();
+  else
+    kernels::run_tiles(program_);
   watch.done();
   fused_calls.fetch_add(static_cast<int64_t>(calls_.size()), std::memory_order_relaxed);
 }

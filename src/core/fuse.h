@@ -1,5 +1,6 @@
 // Which captured calls run as one: neighbours over one shape, each of which can tell its loop
-// (OpDef::describes). Results that only calls of the group read get no memory.
+// (OpDef::describes), or a product followed by such neighbours, which then run on each block of its
+// result. Results that only calls of the group read get no memory.
 #pragma once
 
 #include <atomic>
@@ -49,6 +50,10 @@ class Group {
   };
   bool add(CapturedCall& call);
   bool fits(const CapturedCall& call);
+  bool fits_shape(const CapturedCall& call);
+  bool fits_writes(const CapturedCall& call);
+  bool tells_loop(const CapturedCall& call, const kernels::TileStep& step);
+  void add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> step);
   template <class Why> bool refuse(const Why& why) {
     if (reasons_) end_ = why();
     return false;
@@ -57,6 +62,10 @@ class Group {
   const Made* made(const Storage* s) const;
   int source_of(const TensorImpl& t);
   bool needed_elsewhere(const Storage& s) const;
+  std::vector<Storage*> wanted_storages();
+  void run_root();
+  Storage* lender();
+  bool has_root() const { return !steps_.empty() && steps_[0]->root; }
 
   std::vector<CapturedCall*> calls_;
   std::vector<std::unique_ptr<kernels::TileStep>> steps_;

@@ -229,10 +229,10 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
         std::string name = "fused";
         Json inputs = Json::array();
         double flops = 0, contraction = 0, bytes = 0;
-        bool rows = false;
+        OpKind kind = OpKind::Pointwise;
         for (detail::CapturedCall* call : calls) {
           name += (name.size() < 80 ? "_" + call->op.info->name : "");
-          rows |= call->op.kind != OpKind::Pointwise;
+          if (kind == OpKind::Pointwise) kind = call->op.kind;
           detail::with_captured(*call, [&](const Call& c) {
             if (!c.op().cost) return;
             const FlopSplit split = split_flops(c);
@@ -243,14 +243,12 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
           for (const Tensor& t : call->inputs)
             if (t.defined() && t.impl().storage->data) inputs.push_back(tensor_json(t));
         }
-        signature = profile::define_signature(
-            hash, EventKind::Op,
-            members(
-                {{"name", name},
-                 {"op_kind",
-                  kOpKindNames[static_cast<size_t>(rows ? OpKind::Reduction : OpKind::Pointwise)]},
-                 {"inputs", inputs},
-                 {"attributes", ""}}));
+        signature =
+            profile::define_signature(hash, EventKind::Op,
+                                      members({{"name", name},
+                                               {"op_kind", kOpKindNames[static_cast<size_t>(kind)]},
+                                               {"inputs", inputs},
+                                               {"attributes", ""}}));
         profile::define_cost(
             signature, members({{"outputs", Json::array({tensor_json(calls.back()->outputs[0])})},
                                 {"flops", flops},

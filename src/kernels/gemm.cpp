@@ -18,6 +18,7 @@
 #include "kernels/isa.h"
 #include "kernels/onednn.h"
 #include "kernels/reduce_lanes.h"
+#include "kernels/tiles.h"
 #include "pellucid/dtype.h"
 
 namespace pellucid::kernels {
@@ -143,7 +144,18 @@ template <class T> struct BiasRows {
   }
 };
 
-/// A product of matrices with unit column stride in C; `bias`, which may be null, is added at last.
+/// Runs an epilogue, which may be null, on a result that is complete.
+template <class T>
+void finish(const Epilogue* then, const T* c, int64_t m, int64_t n, int64_t ldc) {
+  if (then == nullptr) return;
+  parallel_for(0, m, std::max<int64_t>(1, 16384 / std::max<int64_t>(n, 1)),
+               [&](int64_t i0, int64_t i1) {
+                 (*then)({c + i0 * ldc, i1 - i0, n, ldc});
+               });
+}
+
+/// A product of matrices with unit column stride in C; `bias`, which may be null, is added at last,
+/// and `then`, which may be null, runs on each block that is complete.
 template <class T> struct Product {
   int64_t m, n, k;
   T alpha;
@@ -152,6 +164,7 @@ template <class T> struct Product {
   const T* bias;
   T* c;
   int64_t ldc;
+  const Epilogue* then = nullptr;
 
   Product part(int64_t row, int64_t column, int64_t rows, int64_t columns) const {
     return {std::min(rows, m - row),
@@ -163,7 +176,11 @@ template <class T> struct Product {
             beta,
             bias == nullptr ? nullptr : bias + column,
             c + row * ldc + column,
-            ldc};
+            ldc,
+            then};
+  }
+  void finish_block() const {
+    if (then != nullptr) (*then)({c, m, n, ldc});
   }
   double work() const {
     return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
@@ -172,7 +189,7 @@ template <class T> struct Product {
 
 template <class T> void run_own(const Product<T>& p) {
   tile::multiply_task(tile::current_tile<T>(), p.m, p.n, p.k, p.alpha, p.a, p.b, p.beta, p.bias,
-                      p.c, p.ldc);
+                      p.c, p.ldc, p.then);
 }
 
 /// Whether a task is oneDNN's.
@@ -195,7 +212,7 @@ template <class T> void run_task(const Product<T>& p) {
       if (p.bias != nullptr)
         IsaLoops<BiasRows<T>, int64_t, int64_t, const T*, T*, int64_t>::at(isa())(p.m, p.n, p.bias,
                                                                                   p.c, p.ldc);
-      return;
+      return p.finish_block();
     }
   }
   run_own(p);
@@ -230,7 +247,7 @@ void run_weight(const Product<float>& p) {
     const int64_t row = i / cut.col_tasks * cut.rows, column = i % cut.col_tasks * cut.columns;
     const Product<float> part = p.part(row, column, cut.rows, cut.columns);
     weight::multiply_task(part.m, part.n, part.k, part.a, part.b.data, part.b.col_stride, part.bias,
-                          part.c, part.ldc);
+                          part.c, part.ldc, part.then);
   });
 }
 
@@ -244,6 +261,7 @@ void run_stream(const Product<float>& p, Stream kind) {
   (kind == Stream::FewRows ? stream::multiply_few_rows : stream::multiply_short)(
       {p.m, p.n, p.k, p.alpha, p.a, p.b.data, p.b.row_stride, p.beta, p.c, p.ldc});
   if (p.bias != nullptr) add_bias(p.m, p.n, p.bias, 1, p.c, p.ldc);
+  finish(p.then, p.c, p.m, p.n, p.ldc);
 }
 
 /// m, n and k are positive.
@@ -290,11 +308,17 @@ template <class T> int64_t product_scratch(const Product<T>& p) {
   return at_a_time(cut) * task_scratch(p.part(0, 0, cut.rows, cut.columns), own);
 }
 
-/// `bias`, which may be null, goes with C in rows and m, n > 1 and k > 0 alone.
+/// `bias`, which may be null, goes with C in rows and m, n > 1 and k > 0 alone; `then` with C in
+/// rows.
 template <class T>
 void gemm_real(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
-               MatrixView<const T> b, T beta, MatrixView<T> c, const T* bias = nullptr) {
+               MatrixView<const T> b, T beta, MatrixView<T> c, const T* bias = nullptr,
+               const Epilogue* then = nullptr) {
   if (m == 0 || n == 0) return;
+  if (then != nullptr && (k == 0 || alpha == T(0) || m == 1 || n == 1)) {
+    gemm_real(m, n, k, alpha, a, b, beta, c, bias);
+    return finish(then, c.data, m, n, n);
+  }
   if (k == 0 || alpha == T(0)) return scale(m, n, beta, c);
   // The stride of a dimension of size 1 means nothing: give it the value that BLAS wants.
   if (m == 1) a.row_stride = std::max(k, a.col_stride), c.row_stride = std::max(n, c.col_stride);
@@ -319,10 +343,21 @@ void gemm_real(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
   const Scratch b_copy(copy_b ? k * n * static_cast<int64_t>(sizeof(T)) : 0);
   if (copy_a) a = copy_rows(a, m, k, a_copy.as<T>());
   if (copy_b) b = copy_rows(b, k, n, b_copy.as<T>());
-  run_product<T>({m, n, k, alpha, a, b, beta, bias, c.data, c.row_stride});
+  run_product<T>({m, n, k, alpha, a, b, beta, bias, c.data, c.row_stride, then});
+}
+
+/// Few large products: the threads share each. Of others each is one thread's.
+bool shares_each(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  const double work = static_cast<double>(m) * static_cast<double>(n) *
+                      static_cast<double>(std::max<int64_t>(k, 1));
+  return work >= 16 * kTaskWork && batch < 8;
 }
 
 }  // namespace
+
+bool bgemm_is_by_matrix(int64_t batch, int64_t m, int64_t n, int64_t k) {
+  return !shares_each(batch, m, n, k);
+}
 
 template <class T>
 void gemm_one_thread(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T alpha,
@@ -352,22 +387,46 @@ void gemm<double>(int64_t m, int64_t n, int64_t k, double alpha, MatrixView<cons
 }
 
 template <class T>
+void gemm_then(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
+               MatrixView<const T> b, T beta, MatrixView<T> c, const Epilogue* then) {
+  gemm_real<T>(m, n, k, alpha, a, b, beta, c, nullptr, then);
+}
+template void gemm_then<float>(int64_t, int64_t, int64_t, float, MatrixView<const float>,
+                               MatrixView<const float>, float, MatrixView<float>, const Epilogue*);
+template void gemm_then<double>(int64_t, int64_t, int64_t, double, MatrixView<const double>,
+                                MatrixView<const double>, double, MatrixView<double>,
+                                const Epilogue*);
+
+template <class T>
 void bgemm(int64_t batch, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
            int64_t a_step, MatrixView<const T> b, int64_t b_step, T beta, MatrixView<T> c,
-           int64_t c_step) {
+           int64_t c_step, const Epilogue* then) {
   if (batch == 0 || m == 0 || n == 0) return;
+  constexpr bool kReal = std::is_same_v<T, float> || std::is_same_v<T, double>;
+  const bool shared = shares_each(batch, m, n, k);
   // One B for all, and A and C without gaps between the batches: a single taller product.
-  if (batch > 1 && b_step == 0 && a_step == m * a.row_stride && c_step == m * c.row_stride)
-    return gemm<T>(batch * m, n, k, alpha, a, b, beta, c);
+  if (batch > 1 && b_step == 0 && a_step == m * a.row_stride && c_step == m * c.row_stride) {
+    if constexpr (kReal)
+      return gemm_real<T>(batch * m, n, k, alpha, a, b, beta, c, nullptr, then);
+    else
+      return gemm<T>(batch * m, n, k, alpha, a, b, beta, c);
+  }
   const auto one = [&](int64_t i) {
-    gemm<T>(m, n, k, alpha, a.at(i * a_step), b.at(i * b_step), beta, c.at(i * c_step));
+    const MatrixView<T> to = c.at(i * c_step);
+    if constexpr (kReal) {
+      gemm_real<T>(m, n, k, alpha, a.at(i * a_step), b.at(i * b_step), beta, to, nullptr,
+                   shared ? then : nullptr);
+      if (then != nullptr && !shared) (*then)({to.data, m, n, n});
+    } else {
+      gemm<T>(m, n, k, alpha, a.at(i * a_step), b.at(i * b_step), beta, to);
+    }
   };
-  const double work = static_cast<double>(m) * static_cast<double>(n) *
-                      static_cast<double>(std::max<int64_t>(k, 1));
-  if (work >= 16 * kTaskWork && batch < 8) {  // few large ones: the threads share each
+  if (shared) {
     for (int64_t i = 0; i < batch; ++i) one(i);
     return;
   }
+  const double work = static_cast<double>(m) * static_cast<double>(n) *
+                      static_cast<double>(std::max<int64_t>(k, 1));
   const auto grain = static_cast<int64_t>(std::max(1.0, kTaskWork / work));
   parallel_for(0, batch, grain, [&](int64_t i0, int64_t i1) {
     for (int64_t i = i0; i < i1; ++i) one(i);
@@ -389,13 +448,14 @@ void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, in
 
 template <class T>
 void gemm_bias(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b,
-               const T* bias, int64_t bias_stride, T* c, int64_t row_stride) {
+               const T* bias, int64_t bias_stride, T* c, int64_t row_stride, const Epilogue* then) {
   if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
     if (m > 1 && n > 1 && k > 0 && bias_stride == 1)
-      return gemm_real<T>(m, n, k, T(1), a, b, T(0), {c, row_stride, 1}, bias);
+      return gemm_real<T>(m, n, k, T(1), a, b, T(0), {c, row_stride, 1}, bias, then);
   }
   gemm<T>(m, n, k, T(1), a, b, T(0), {c, row_stride, 1});
   add_bias<T>(m, n, bias, bias_stride, c, row_stride);
+  finish(then, c, m, n, row_stride);
 }
 
 template <class T>
@@ -427,10 +487,11 @@ int64_t gemm_scratch(int64_t m, int64_t n, int64_t k, MatrixView<const T> a,
   template int64_t gemm_scratch<T>(int64_t, int64_t, int64_t, MatrixView<const T>,                \
                                    MatrixView<const T>);                                          \
   template void bgemm<T>(int64_t, int64_t, int64_t, int64_t, T, MatrixView<const T>, int64_t,     \
-                         MatrixView<const T>, int64_t, T, MatrixView<T>, int64_t);                \
+                         MatrixView<const T>, int64_t, T, MatrixView<T>, int64_t,                 \
+                         const Epilogue*);                                                        \
   template void add_bias<T>(int64_t, int64_t, const T*, int64_t, T*, int64_t);                    \
   template void gemm_bias<T>(int64_t, int64_t, int64_t, MatrixView<const T>, MatrixView<const T>, \
-                             const T*, int64_t, T*, int64_t);
+                             const T*, int64_t, T*, int64_t, const Epilogue*);
 PELLUCID_INSTANTIATE(float)
 PELLUCID_INSTANTIATE(double)
 PELLUCID_INSTANTIATE(Half)

@@ -8,6 +8,8 @@
 
 namespace pellucid::kernels {
 
+class Epilogue;  // kernels/tiles.h
+
 /// A matrix in memory; element (i, j) is data[i * row_stride + j * col_stride].
 template <class T> struct MatrixView {
   T* data;
@@ -26,6 +28,11 @@ inline constexpr double kTaskWork = 384.0 * 1024;
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a, MatrixView<const T> b,
           T beta, MatrixView<T> c);
+
+/// The same for float and double with an epilogue on each block of C, which is row-major.
+template <class T>
+void gemm_then(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
+               MatrixView<const T> b, T beta, MatrixView<T> c, const Epilogue* then);
 
 /// Bytes that such a product takes for itself while it runs, with alpha = 1, beta = 0 and C in
 /// rows; the operands' data are not read.
@@ -47,7 +54,10 @@ void gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, T
 template <class T>
 void bgemm(int64_t batch, int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a,
            int64_t a_step, MatrixView<const T> b, int64_t b_step, T beta, MatrixView<T> c,
-           int64_t c_step);
+           int64_t c_step, const Epilogue* then = nullptr);
+
+/// Whether every block that bgemm gives to an epilogue is a whole matrix.
+bool bgemm_is_by_matrix(int64_t batch, int64_t m, int64_t n, int64_t k);
 
 /// The bias of a linear layer: c[i, j] += bias[j * bias_stride].
 template <class T>
@@ -56,7 +66,8 @@ void add_bias(int64_t m, int64_t n, const T* bias, int64_t bias_stride, T* c, in
 /// A linear layer, C = A B + bias, in one pass: the same bits as gemm and then add_bias.
 template <class T>
 void gemm_bias(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b,
-               const T* bias, int64_t bias_stride, T* c, int64_t row_stride);
+               const T* bias, int64_t bias_stride, T* c, int64_t row_stride,
+               const Epilogue* then = nullptr);
 
 /// The sum of x[i] y[i], in a fixed order.
 template <class T> T dot(int64_t n, const T* x, int64_t x_stride, const T* y, int64_t y_stride);

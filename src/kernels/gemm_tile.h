@@ -9,6 +9,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/gemm_scratch.h"
+#include "kernels/tiles.h"
 
 namespace pellucid::kernels::tile {
 
@@ -114,7 +115,9 @@ void pack_b(const Tile<T>& tile, const MatrixView<const T>& b, int64_t depth, in
 }
 
 /// Asks for a part of B, `depth` x `width`, to come near.
-template <class T> void prefetch_b(const MatrixView<const T>& b, int64_t depth, int64_t width) {
+template <class T>
+[[gnu::always_inline]] inline void prefetch_b(const MatrixView<const T>& b, int64_t depth,
+                                              int64_t width) {
   if (b.col_stride != 1 && b.row_stride != 1) return;
   const bool in_rows = b.col_stride == 1;
   const int64_t rows = in_rows ? depth : width, length = in_rows ? width : depth;
@@ -188,17 +191,22 @@ template <class T> struct Packing {
   int64_t panel_size, a_bytes, b_bytes;
 };
 
+/// Panels of C, complete, that an epilogue gets at a time: at least these bytes, which L2 holds.
+inline constexpr int64_t kFinishedBytes = 256 << 10;
+
 /// A product on one thread, whose rows of A fit into L2 as blocks of kDepth columns.
 template <class T>
 void multiply_band(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha,
                    const MatrixView<const T>& a, const MatrixView<const T>& b, T beta,
-                   const T* bias, T* c, int64_t row_stride) {
+                   const T* bias, T* c, int64_t row_stride, const Epilogue* then) {
   const int lanes = tile.columns / 2;
   const Parts rows(m, tile.rows);
   const Packing<T> how(tile, rows, m, n, k, a, b);
   const int64_t panels = how.panels, most = how.most;
   const bool packs_a = how.packs_a, packs_b = how.packs_b;
   const Scratch a_block(how.a_bytes), b_panels(how.b_bytes);
+  const int64_t at_a_time =
+      divide_up(kFinishedBytes, m * tile.columns * static_cast<int64_t>(sizeof(T)));  // panels of C
   for (int64_t k0 = 0; k0 < k; k0 += most) {
     const int64_t depth = std::min(most, k - k0);
     const MatrixView<const T> a_columns = a.at(k0 * a.col_stride);
@@ -234,6 +242,10 @@ void multiply_band(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha
                      packs_a, [&](int64_t r) {
                        if (packs_b) packed.pack(i + 1, r);
                      });
+      if (then != nullptr && k0 + depth == k && ((i + 1) % at_a_time == 0 || i + 1 == panels)) {
+        const int64_t first = i / at_a_time * at_a_time * tile.columns;
+        (*then)({c + first, m, std::min((i + 1) * tile.columns, n) - first, row_stride});
+      }
     }
   }
 }
@@ -249,15 +261,15 @@ int64_t task_scratch(const Tile<T>& tile, int64_t m, int64_t n, int64_t k,
 
 /// One task: the block of C at (0, 0) of the views, `m` x `n`, on one thread. An element's sum runs
 /// in order of k in blocks that depend on k alone: its bits do not depend on the task that it is
-/// in. `bias` may be null.
+/// in. `bias` and the epilogue may be null.
 template <class T>
 void multiply_task(const Tile<T>& tile, int64_t m, int64_t n, int64_t k, T alpha,
                    MatrixView<const T> a, const MatrixView<const T>& b, T beta, const T* bias, T* c,
-                   int64_t row_stride) {
+                   int64_t row_stride, const Epilogue* then = nullptr) {
   const Parts bands(m, kBand);
   for (int64_t i = 0; i < bands.count; ++i) {
     const int64_t rows = bands.length(i);
-    multiply_band(tile, rows, n, k, alpha, a, b, beta, bias, c, row_stride);
+    multiply_band(tile, rows, n, k, alpha, a, b, beta, bias, c, row_stride, then);
     a.data += rows * a.row_stride;
     c += rows * row_stride;
   }

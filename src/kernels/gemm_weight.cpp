@@ -20,7 +20,7 @@ namespace pellucid::kernels::weight {
 bool available() { return false; }
 int64_t task_scratch(int64_t, int64_t) { return 0; }
 void multiply_task(int64_t, int64_t, int64_t, const MatrixView<const float>&, const float*, int64_t,
-                   const float*, float*, int64_t) {}
+                   const float*, float*, int64_t, const Epilogue*) {}
 
 #else
 
@@ -156,16 +156,18 @@ struct Panels {
   int64_t rows, count;
 };
 
-/// All outputs for a band of rows and a block of k.
+/// All outputs for a band of rows and a block of k; after the last one, an epilogue may follow.
 void multiply_block(const Panels& panels, const float* packed, int64_t n, const float* w,
-                    Micro micro) {
+                    Micro micro, const Epilogue* then) {
   const bool same_set = micro.ahead_stride % kSameSet == 0;
   const tile::Parts tiles(n, same_set ? kFewRows : kRows);
   const int64_t depth = micro.depth,
                 share = depth * static_cast<int64_t>(sizeof(float)) / panels.count;
   float* const c = micro.c;
   const float* const bias = micro.bias;
-  for (int64_t t = 0, done = 0; t < tiles.count; ++t) {
+  const int64_t at_a_time =
+      tile::divide_up(tile::kFinishedBytes, panels.rows * static_cast<int64_t>(sizeof(float)));
+  for (int64_t t = 0, done = 0, finished = 0; t < tiles.count; ++t) {
     const int64_t rows = tiles.length(t);
     micro.w = w + done * micro.w_stride;
     micro.bias = bias == nullptr ? nullptr : bias + done;
@@ -178,6 +180,10 @@ void multiply_block(const Panels& panels, const float* packed, int64_t n, const 
       (panels.step(i) == kWidth ? kKernels.two : kKernels.one)[rows](micro);
     }
     done += rows;
+    if (then != nullptr && (done - finished >= at_a_time || done == n)) {
+      (*then)({c + finished, panels.rows, done - finished, micro.ldc});
+      finished = done;
+    }
   }
 }
 
@@ -189,7 +195,8 @@ int64_t packed_bytes(int64_t rows, int64_t k) {
 }
 
 void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
-                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc) {
+                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc,
+                   const Epilogue* then) {
   const Panels panels(m);
   const tile::Parts blocks(k, kDepth);
   constexpr auto kSize = static_cast<int64_t>(sizeof(float));
@@ -214,7 +221,8 @@ void multiply_band(int64_t m, int64_t n, int64_t k, const MatrixView<const float
                     .bias = last ? bias : nullptr,
                     .ahead = nullptr,
                     .ahead_stride = w_stride * kSize,
-                    .ahead_step = tile::divide_up(64, panels.count)});
+                    .ahead_step = tile::divide_up(64, panels.count)},
+                   last ? then : nullptr);
     first += depth;
   }
 }
@@ -229,11 +237,13 @@ int64_t task_scratch(int64_t m, int64_t k) {
 }
 
 void multiply_task(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
-                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc) {
+                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc,
+                   const Epilogue* then) {
   const tile::Parts bands(tile::divide_up(m, kWidth), kBand / kWidth);
   for (int64_t i = 0, row = 0; i < bands.count; ++i) {
     const int64_t rows = std::min(bands.length(i) * kWidth, m - row);
-    multiply_band(rows, n, k, a.at(row * a.row_stride), w, w_stride, bias, c + row * ldc, ldc);
+    multiply_band(rows, n, k, a.at(row * a.row_stride), w, w_stride, bias, c + row * ldc, ldc,
+                  then);
     row += rows;
   }
 }

@@ -13,9 +13,10 @@ namespace pellucid::kernels::weight {
 bool available();
 
 /// One task, on one thread. The bits of an element depend on k alone, not on the task that it is
-/// in. `bias` may be null. Sizes are positive.
+/// in. `bias` and the epilogue may be null. Sizes are positive.
 void multiply_task(int64_t m, int64_t n, int64_t k, const MatrixView<const float>& a,
-                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc);
+                   const float* w, int64_t w_stride, const float* bias, float* c, int64_t ldc,
+                   const Epilogue* then);
 
 /// Bytes that multiply_task takes for itself.
 int64_t task_scratch(int64_t m, int64_t k);

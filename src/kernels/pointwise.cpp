@@ -23,25 +23,6 @@ constexpr int64_t kBlockBytes = 4096;
 constexpr int64_t kSpread = 256;
 /// Edge of the tiles in which transposed operands are visited.
 constexpr int64_t kTile = 64;
-/// Elements of work 1 from which a second thread gains more than fork and join cost.
-constexpr double kParallelWork = 32768;
-
-/// Bytes of a result from which it is written past the caches. Measured on a machine with 2 MB of
-/// second-level cache a core: at 32 MB a result that is read again at once comes 1.2x sooner that
-/// way, at 64 MB 1.4x, and one that is not 1.7x and 2x; at 16 MB the reader loses what the writer
-/// gains.
-constexpr int64_t kStreamBytes = int64_t{32} << 20;
-
-/// Copies a block of results to where nobody will look soon; `to` begins a cache line.
-void stream_block(char* to, const char* from, int64_t bytes) {
-  int64_t at = 0;
-  for (; at + 64 <= bytes; at += 64)
-    for (int64_t k = at; k < at + 64; k += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + k),
-                       _mm_load_si128(reinterpret_cast<const __m128i*>(from + k)));
-  std::memcpy(to + at, from + at, static_cast<size_t>(bytes - at));
-}
-
 /// Copies a part of a strided operand, `count` elements from `index` on, to or from a dense block.
 template <class E, bool kGather>
 void move_block(std::conditional_t<kGather, E, const E>* dense,
@@ -372,6 +353,15 @@ void run_contiguous(InnerLoop loop, const void* functor, const Operand& out,
 }
 
 }  // namespace
+
+void stream_block(char* to, const char* from, int64_t bytes) {
+  int64_t at = 0;
+  for (; at + 64 <= bytes; at += 64)
+    for (int64_t k = at; k < at + 64; k += 16)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + k),
+                       _mm_load_si128(reinterpret_cast<const __m128i*>(from + k)));
+  std::memcpy(to + at, from + at, static_cast<size_t>(bytes - at));
+}
 
 void gather_block(int64_t element, char* dense, const char* base, const IterationPlan& plan,
                   const int64_t* strides, const int64_t* start, int64_t count) {

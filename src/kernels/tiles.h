@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "kernels/pointwise.h"
@@ -23,13 +24,32 @@ struct TileRows {
 };
 using RowLoop = void (*)(const void* context, const TileRows& tile);
 
-/// What an op would run: its kernel fills it in (Call::described). Neither loop: it cannot tell.
+/// A part of a result that is complete: rows of `columns` elements each, `row_stride` elements
+/// apart.
+struct ResultBlock {
+  const void* data;
+  int64_t rows, columns, row_stride;
+};
+
+/// What follows a product: its kernel calls it once on every element of the result, block by block,
+/// as soon as a block is in memory and while it is in a cache; from any thread.
+class Epilogue {
+ public:
+  virtual ~Epilogue() = default;
+  virtual void operator()(const ResultBlock& block) const = 0;
+};
+
+/// What an op would run: its kernel fills it in (Call::described). Neither a loop nor a root: it
+/// cannot tell.
 struct TileStep {
   static constexpr size_t kMostInputs = 4, kMostOutputs = 3, kContextBytes = 64;
 
   InnerLoop loop = nullptr;  ///< for each element,
   RowLoop rows = nullptr;    ///< or for each row of `row` elements, the last ones of the shape
   int64_t row = 0;
+  bool root = false;                   ///< or blocks of the result, in an order of its own;
+  bool whole_rows = false;             ///< then whether no block ends within a row
+  const Epilogue* epilogue = nullptr;  ///< of a root: the kernel is to run now, and to call this
   alignas(16) char context[kContextBytes];  ///< the loop's functor
   double work = 1;                          ///< as run_pointwise's work_per_element
   DType out_computed = kFloat32;            ///< what the loop writes for output 0
@@ -65,12 +85,14 @@ struct TileOperand {
   bool number = false;           ///< a 0-dim tensor
 };
 
-/// A result of a step. All of them have the shape and its dense layout.
+/// A result of a step, or of the root. All of them have the shape and its dense layout.
 struct TileValue {
   DType dtype;
-  char* memory;     ///< null where nobody but later steps needs it
-  int last_use;     ///< the last step that reads it
-  int buffer = -1;  ///< for run_tiles
+  char* memory;           ///< null where nobody but later steps needs it
+  int last_use;           ///< the last step that reads it, counted as `calls` are
+  bool lent = false;      ///< a step writes another value there while it reads this one
+  int buffer = -1;        ///< for run_tiles
+  bool streamed = false;  ///< for run_tiles: it goes from its buffer to memory past the caches
 };
 
 struct TileCall {
@@ -91,5 +113,19 @@ struct TileProgram {
 };
 
 void run_tiles(TileProgram& program);
+
+/// A program whose value 0 is made by a root, and which no call of it makes: run on each block. All
+/// results are row-major.
+class TileEpilogue final : public Epilogue {
+ public:
+  explicit TileEpilogue(TileProgram& program);
+  ~TileEpilogue() override;
+  TileEpilogue(const TileEpilogue&) = delete;
+  void operator()(const ResultBlock& block) const override;
+
+ private:
+  struct Run;
+  std::unique_ptr<Run> run_;
+};
 
 }  // namespace pellucid::kernels

@@ -7,11 +7,20 @@
 
 namespace pellucid {
 
-template <class T>
-void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta) {
-  struct BatchDim {
-    int64_t size, a, b, c;  // elements to the next matrix of self, other and out
-  };
+namespace {
+
+struct BatchDim {
+  int64_t size, a, b, c;  // elements to the next matrix of self, other and out
+};
+
+// The largest dimension is one batched product; the others are loops around it.
+struct Batches {
+  Batches(const Tensor& self, const Tensor& other, const Tensor& out);
+  BatchDim inner{1, 0, 0, 0};
+  std::vector<BatchDim> outer;
+};
+
+Batches::Batches(const Tensor& self, const Tensor& other, const Tensor& out) {
   const IntArrayRef sizes = out.sizes();
   const size_t batch_dims = sizes.size() - 2;
   const auto step = [&](const Tensor& t, size_t d) -> int64_t {  // 0 where t is repeated
@@ -19,37 +28,61 @@ void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T a
     if (from_end > own || t.sizes()[own - from_end] == 1) return 0;
     return t.raw_strides()[own - from_end];
   };
-  std::vector<BatchDim> dims;
   for (size_t d = 0; d < batch_dims; ++d) {
     if (sizes[d] == 1) continue;
     const BatchDim next{sizes[d], step(self, d), step(other, d), step(out, d)};
-    if (!dims.empty()) {
-      BatchDim& last = dims.back();
+    if (!outer.empty()) {
+      BatchDim& last = outer.back();
       if (last.a == next.a * next.size && last.b == next.b * next.size &&
           last.c == next.c * next.size) {
         last = {last.size * next.size, next.a, next.b, next.c};
         continue;
       }
     }
-    dims.push_back(next);
+    outer.push_back(next);
   }
-  if (out.numel() == 0) return;
-  // The largest dimension is one batched product; the others are loops around it.
   const auto largest =
-      std::max_element(dims.begin(), dims.end(),
+      std::max_element(outer.begin(), outer.end(),
                        [](const BatchDim& x, const BatchDim& y) { return x.size < y.size; });
-  BatchDim inner{1, 0, 0, 0};
-  if (largest != dims.end()) {
-    inner = *largest;
-    dims.erase(largest);
-  }
+  if (largest == outer.end()) return;
+  inner = *largest;
+  outer.erase(largest);
+}
+
+}  // namespace
+
+bool runs_by_matrix(const Tensor& self, const Tensor& other, const Tensor& out) {
+  const IntArrayRef sizes = out.sizes();
+  const BatchDim inner = Batches(self, other, out).inner;
+  return inner.size > 1 && inner.b != 0 &&
+         kernels::bgemm_is_by_matrix(inner.size, sizes[sizes.size() - 2], sizes.back(),
+                                     self.sizes().back());
+}
+
+bool tell_product(const Call& c, bool whole_rows) {
+  kernels::TileStep* const step = c.described();
+  if (!step || step->epilogue) return false;
+  const DType type = c.out().dtype();
+  step->root = (type == kFloat32 || type == kFloat64) && !c.in_place();
+  step->whole_rows = whole_rows;
+  return true;
+}
+
+template <class T>
+void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta,
+                 const kernels::Epilogue* then) {
+  if (out.numel() == 0) return;
+  const Batches batches(self, other, out);
+  const BatchDim& inner = batches.inner;
+  const std::vector<BatchDim>& dims = batches.outer;
+  const IntArrayRef sizes = out.sizes();
   auto a = matrix_view<const T>(self);
   auto b = matrix_view<const T>(other);
   auto c = matrix_view<T>(out);
   const int64_t m = sizes[sizes.size() - 2], n = sizes[sizes.size() - 1], k = self.sizes().back();
   std::vector<int64_t> at(dims.size(), 0);
   while (true) {
-    kernels::bgemm<T>(inner.size, m, n, k, alpha, a, inner.a, b, inner.b, beta, c, inner.c);
+    kernels::bgemm<T>(inner.size, m, n, k, alpha, a, inner.a, b, inner.b, beta, c, inner.c, then);
     size_t d = dims.size();
     while (d-- > 0) {
       a.data += dims[d].a, b.data += dims[d].b, c.data += dims[d].c;
@@ -62,8 +95,9 @@ void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T a
   }
 }
 
-#define PELLUCID_INSTANTIATE(T) \
-  template void run_batched<T>(const Tensor&, const Tensor&, const Tensor&, T, T);
+#define PELLUCID_INSTANTIATE(T)                                                   \
+  template void run_batched<T>(const Tensor&, const Tensor&, const Tensor&, T, T, \
+                               const kernels::Epilogue*);
 PELLUCID_INSTANTIATE(float)
 PELLUCID_INSTANTIATE(double)
 PELLUCID_INSTANTIATE(Half)
@@ -99,18 +133,20 @@ void infer_mm(Call& c) {
 }
 
 void run_mm(Call& c) {
+  if (tell_product(c)) return;
   visit(c.out().dtype(), [&](auto v) {
     using T = decltype(v);
     const Tensor &a = c.in(0), &b = c.in(1);
-    kernels::gemm<T>(a.sizes()[0], b.sizes()[1], a.sizes()[1], T(1), matrix_view<const T>(a),
-                     matrix_view<const T>(b), T(0), matrix_view<T>(c.out()));
+    multiply<T>(a.sizes()[0], b.sizes()[1], a.sizes()[1], T(1), matrix_view<const T>(a),
+                matrix_view<const T>(b), T(0), matrix_view<T>(c.out()), epilogue_of(c));
   });
 }
 
 void run_product(Call& c) {
+  if (tell_product(c, c.described() && runs_by_matrix(c.in(0), c.in(1), c.out()))) return;
   visit(c.out().dtype(), [&](auto v) {
     using T = decltype(v);
-    run_batched<T>(c.in(0), c.in(1), c.out(), T(1), T(0));
+    run_batched<T>(c.in(0), c.in(1), c.out(), T(1), T(0), epilogue_of(c));
   });
 }
 
@@ -292,6 +328,7 @@ void infer_linear(Call& c) {
 }
 
 void run_linear(Call& c) {
+  if (tell_product(c)) return;
   const NoGradGuard off;
   const Tensor& w = c.in(1);
   const Tensor x = folds(c.in(0)) ? c.in(0) : contiguous_values(c.in(0));
@@ -303,10 +340,11 @@ void run_linear(Call& c) {
     const kernels::MatrixView<const T> rows{x.raw<T>(), row_step(x), x.raw_strides().back()};
     const kernels::MatrixView<const T> columns{w.raw<T>(), w.raw_strides().back(),
                                                w.dim() == 2 ? w.raw_strides()[0] : 1};
-    if (!c.has_in(2)) return kernels::gemm<T>(m, n, k, T(1), rows, columns, T(0), {out, n, 1});
+    if (!c.has_in(2))
+      return multiply<T>(m, n, k, T(1), rows, columns, T(0), {out, n, 1}, epilogue_of(c));
     const Tensor& bias = c.in(2);
     kernels::gemm_bias<T>(m, n, k, rows, columns, bias.raw<T>(),
-                          bias.numel() == 1 ? 0 : bias.raw_strides()[0], out, n);
+                          bias.numel() == 1 ? 0 : bias.raw_strides()[0], out, n, epilogue_of(c));
   });
 }
 
@@ -369,7 +407,8 @@ extern constinit const OpDef mm_op = {
           s.error({sample_randn({2, 3}), sample_randn({3})}, "'mat2' must have 2 dimensions");
           s.error({sample_randn({2, 3}), sample_ints({3, 2}, 0, 2)}, "found float64 and int64");
           s.large([] { return Values{randn({1024, 768}), randn({768, 3072})}; });
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef bmm_op = {
     .schema = "bmm(Tensor self, Tensor mat2) -> Tensor",
@@ -397,7 +436,8 @@ extern constinit const OpDef bmm_op = {
                   "self has 2 matrices but mat2 has 3");
           s.error({sample_randn({2, 3}), sample_randn({3, 3, 2})}, "'self' must have 3 dimensions");
           s.large([] { return Values{randn({48, 256, 64}), randn({48, 64, 256})}; });
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef batched_matmul_op = {
     .schema = "_batched_matmul(Tensor self, Tensor other) -> Tensor",
@@ -412,17 +452,19 @@ extern constinit const OpDef batched_matmul_op = {
     .saved = Saved::Crossed,
     .vjp = product_vjp,
     .onnx = {"MatMul", 13},
-    .samples = [](Samples& s) {
-      s.add({sample_randn({2, 1, 2, 3}), sample_randn({2, 3, 2})});
-      s.add(
-          {sample_randn({2, 2, 2, 2}).transpose(1, 2), sample_randn({2, 2, 2, 3}).transpose(1, 2)});
-      s.add({sample_randn({2, 0, 2, 3}), sample_randn({3, 1})});
-      s.error({sample_randn({2, 2, 3}), sample_randn({2})}, "at least 2 dimensions");
-      s.large([] {
-        return Values{randn({4, 256, 12, 64}).transpose(1, 2),
-                      randn({4, 256, 12, 64}).permute({0, 2, 3, 1})};
-      });
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({2, 1, 2, 3}), sample_randn({2, 3, 2})});
+          s.add({sample_randn({2, 2, 2, 2}).transpose(1, 2),
+                 sample_randn({2, 2, 2, 3}).transpose(1, 2)});
+          s.add({sample_randn({2, 0, 2, 3}), sample_randn({3, 1})});
+          s.error({sample_randn({2, 2, 3}), sample_randn({2})}, "at least 2 dimensions");
+          s.large([] {
+            return Values{randn({4, 256, 12, 64}).transpose(1, 2),
+                          randn({4, 256, 12, 64}).permute({0, 2, 3, 1})};
+          });
+        },
+    .describes = true};
 
 extern constinit const OpDef mv_op = {
     .schema = "mv(Tensor self, Tensor vec) -> Tensor",
@@ -554,6 +596,7 @@ extern constinit const OpDef linear_op = {
           s.error({sample_randn({2, 3}), sample_randn({4, 3}).to(kFloat32)},
                   "found float64 and float32");
           s.large([] { return Values{randn({512, 768}), randn({3072, 768}), randn({3072})}; });
-        }};
+        },
+    .describes = true};
 
 }  // namespace pellucid

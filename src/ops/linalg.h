@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/gemm.h"
+#include "kernels/tiles.h"
 #include "ops/common.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -33,7 +34,28 @@ inline Tensor scaled(const Tensor& t, const Scalar& factor) {
 /// out = alpha self @ other + beta out over the last two dimensions; the dimensions before them
 /// broadcast to out's. No operand is copied: its strides are passed on.
 template <class T>
-void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta);
+void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta,
+                 const kernels::Epilogue* then = nullptr);
+/// Whether that computes whole matrices one after the other on each thread.
+bool runs_by_matrix(const Tensor& self, const Tensor& other, const Tensor& out);
+
+/// Whether the kernel of a product was only asked what it would run: then it has told.
+bool tell_product(const Call& c, bool whole_rows = false);
+/// What follows on each block of the result; null in a plain call.
+inline const kernels::Epilogue* epilogue_of(const Call& c) {
+  return c.described() ? c.described()->epilogue : nullptr;
+}
+
+/// A product with an epilogue, which only float and double can have.
+template <class T>
+void multiply(int64_t m, int64_t n, int64_t k, T alpha, kernels::MatrixView<const T> a,
+              kernels::MatrixView<const T> b, T beta, kernels::MatrixView<T> c,
+              const kernels::Epilogue* then) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    kernels::gemm_then<T>(m, n, k, alpha, a, b, beta, c, then);
+  else
+    kernels::gemm<T>(m, n, k, alpha, a, b, beta, c);
+}
 
 // What these kernels take for themselves, in bytes.
 /// Of `count` products of the last two dimensions.

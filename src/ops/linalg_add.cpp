@@ -85,10 +85,11 @@ void infer_addmm(Call& c) {
 }
 
 void run_addmm(Call& c) {
+  if (tell_product(c)) return;
   run_sum(c, [&](auto v, const Tensor& a, const Tensor& b, auto alpha, auto beta) {
     using T = decltype(v);
-    kernels::gemm<T>(a.sizes()[0], b.sizes()[1], a.sizes()[1], alpha, matrix_view<const T>(a),
-                     matrix_view<const T>(b), beta, matrix_view<T>(c.out()));
+    multiply<T>(a.sizes()[0], b.sizes()[1], a.sizes()[1], alpha, matrix_view<const T>(a),
+                matrix_view<const T>(b), beta, matrix_view<T>(c.out()), epilogue_of(c));
   });
 }
 
@@ -168,9 +169,10 @@ void infer_baddbmm(Call& c) {
 }
 
 void run_baddbmm(Call& c) {
+  if (tell_product(c, c.described() && runs_by_matrix(c.in(1), c.in(2), c.out()))) return;
   run_sum(c, [&](auto v, const Tensor& a, const Tensor& b, auto alpha, auto beta) {
     using T = decltype(v);
-    run_batched<T>(a, b, c.out(), alpha, beta);
+    run_batched<T>(a, b, c.out(), alpha, beta, epilogue_of(c));
   });
 }
 
@@ -230,7 +232,8 @@ extern constinit const OpDef addmm_op = {
                   "must be integers", {{"beta", 0.5}});
           s.large([] { return Values{randn({3072}), randn({512, 768}), randn({768, 3072})}; });
         },
-    .writes_self = true};
+    .writes_self = true,
+    .describes = true};
 
 extern constinit const OpDef addmv_op = {
     .schema =
@@ -314,7 +317,8 @@ extern constinit const OpDef baddbmm_op = {
             return Values{randn({48, 256, 256}), randn({48, 256, 64}), randn({48, 64, 256})};
           });
         },
-    .writes_self = true};
+    .writes_self = true,
+    .describes = true};
 
 extern constinit const OpDef addbmm_op = {
     .schema =

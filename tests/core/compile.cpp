@@ -116,21 +116,24 @@ TEST_CASE("compile: called by several threads at once") {
 }
 
 TEST_CASE("explain: groups, what ran alone, and what was forgotten") {
-  const Tensor x = randn({64, 64});
+  const Tensor x = randn({128, 128});
   auto f = compile([](const Tensor& t) {
     const Tensor unused = t.exp();
-    return matmul(t * 2 + 1, t).relu() + 1;
+    return cumsum(matmul(t * 2 + 1, t).relu() + 1, 0);
   });
   const NoGradGuard off;
   const Explanation e = f.explain(x);
   REQUIRE(e.parts.size() == 3);
   CHECK(e.parts[0].ops == std::vector<std::string>{"mul", "add"});
   CHECK(e.parts[0].unmade == 1);
-  CHECK(e.parts[0].unmade_bytes == 64 * 64 * 4);
-  CHECK(e.parts[0].end == "mm has no loop that can be fused (contraction)");
-  CHECK(e.parts[1].ops == std::vector<std::string>{"mm"});
-  CHECK(e.calls == 5);
-  CHECK(e.fused() == 4);
+  CHECK(e.parts[0].unmade_bytes == 128 * 128 * 4);
+  CHECK(e.parts[0].end == "mm can only begin a group");
+  CHECK(e.parts[1].ops == std::vector<std::string>{"mm", "relu", "add"});
+  CHECK(e.parts[1].unmade == 2);
+  CHECK(e.parts[1].end == "cumsum has no loop that can be fused (opaque)");
+  CHECK(e.parts[2].ops == std::vector<std::string>{"cumsum"});
+  CHECK(e.calls == 6);
+  CHECK(e.fused() == 5);
   CHECK(e.forgotten == 1);
 }
 

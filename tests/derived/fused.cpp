@@ -109,6 +109,7 @@ Tensors random_program(uint32_t seed, bool lazily, IntArrayRef sizes) {
   live.push_back(make(other).t());  // another layout
   const Tensors outside = {make(row), make(column), make({1}), make({})};
   const Tensor weight = randn(row), bias = randn(row);
+  const Tensor square = n <= 1031 ? randn({n, n}) * (1.0 / static_cast<double>(n)) : Tensor();
   Tensors seen;
   const LazyGuard lazy(lazily);
   const NoGradGuard off;
@@ -117,7 +118,7 @@ Tensors random_program(uint32_t seed, bool lazily, IntArrayRef sizes) {
   for (size_t i = 0; i < steps; ++i) {
     const Tensor a = live[below(live.size())];
     const Tensor b = below(3) == 0 ? outside[below(outside.size())] : live[below(live.size())];
-    switch (below(16)) {
+    switch (below(18)) {
       case 0:
         live.push_back(a + b);
         break;
@@ -171,6 +172,9 @@ Tensors random_program(uint32_t seed, bool lazily, IntArrayRef sizes) {
         if (live.size() > 3)
           live.erase(live.begin() + static_cast<std::ptrdiff_t>(below(live.size())));
         break;
+      default:  // a product, which what comes next may follow
+        if (n <= 1031) live.push_back(linear(floating(a), square.to(floating(a).dtype())));
+        break;
     }
     if (below(25) == 0) seen.push_back(full({}, floating(a).sum().item<double>()));
   }
@@ -209,6 +213,150 @@ TEST_CASE("random programs of pointwise and row ops: fused, the bits of eager ca
   CHECK(fused > 2 * count);
 }
 
+// A product, by one of the ops that can begin a group.
+struct ProductCase {
+  const char* op;
+  int64_t m, n, k;
+};
+Tensor product_of(const ProductCase& p, const Tensors& in) {
+  const std::string_view op = p.op;
+  if (op == "mm") return mm(in[0], in[1]);
+  if (op == "mm of transposed") return mm(in[0], in[1]);
+  if (op == "linear") return linear(in[0], in[1], in[2]);
+  if (op == "linear without bias") return linear(in[0], in[1]);
+  if (op == "addmm") return addmm(in[2], in[0], in[1], 0.5, 2);
+  if (op == "matmul") return matmul(in[0], in[1]);
+  if (op == "baddbmm") return baddbmm(in[2], in[0], in[1]);
+  return bmm(in[0], in[1]);
+}
+Tensors operands_of(const ProductCase& p, DType dtype) {
+  const std::string_view op = p.op;
+  const auto make = [&](IntArrayRef sizes) { return randn(sizes).to(dtype); };
+  if (op == "mm") return {make({p.m, p.k}), make({p.k, p.n})};
+  if (op == "mm of transposed") return {make({p.k, p.m}).t(), make({p.k, p.n})};
+  if (op == "linear") return {make({p.m, p.k}), make({p.n, p.k}), make({p.n})};
+  if (op == "linear without bias") return {make({2, p.m, p.k}), make({p.n, p.k})};
+  if (op == "addmm") return {make({p.m, p.k}), make({p.k, p.n}), make({p.n})};
+  if (op == "matmul") return {make({3, p.m, p.k}), make({p.k, p.n})};
+  if (op == "baddbmm") return {make({3, p.m, p.k}), make({3, p.k, p.n}), make({p.m, 1})};
+  const int64_t batch = op == "bmm of 9" ? 9 : 2;
+  return {make({batch, p.m, p.k}), make({batch, p.k, p.n})};
+}
+
+// What follows the product: pointwise ops with what networks have at hand, changes in place, reads
+// in other shapes, another product.
+Tensors follow_product(const ProductCase& p, uint32_t seed, bool lazily) {
+  std::mt19937 random(seed);
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  default_generator().manual_seed(seed);
+  const DType dtype = below(4) == 0 ? kFloat64 : kFloat32;
+  const Tensors in = operands_of(p, dtype);
+  const NoGradGuard off;
+  Tensor like;
+  {
+    const LazyGuard at_once(false);
+    like = product_of(p, in);
+  }
+  Dims sizes(like.sizes());
+  const Tensor residual = randn(sizes).to(dtype), row = randn({sizes.back()}).to(dtype),
+               column = randn({sizes[sizes.size() - 2], 1}).to(dtype),
+               turned = randn(sizes).to(dtype).mT().contiguous().mT(), changed = residual.clone();
+  Tensors kept;
+  const LazyGuard lazy(lazily);
+  Tensor t = product_of(p, in);
+  if (below(3) == 0) kept.push_back(t);
+  const size_t steps = 1 + below(6);
+  for (size_t i = 0; i < steps; ++i) {
+    switch (below(14)) {
+      case 0:
+        t = t + row;
+        break;
+      case 1:
+        t = t * column;
+        break;
+      case 2:
+        t = t + residual;
+        break;
+      case 3:
+        t = gelu(t);
+        break;
+      case 4:
+        t = relu(t) * 0.5;
+        break;
+      case 5:
+        t = where(t > turned, t, turned);
+        break;
+      case 6:
+        t.mul_(0.75);
+        break;
+      case 7:
+        changed.add_(t);
+        break;
+      case 8:
+        if (in[0].sizes() == t.sizes()) in[0].add_(t);  // the product must have read it all
+        break;
+      case 9:
+        t = tanh(t.view({-1, sizes.back()})).view(sizes);
+        break;
+      case 10:
+        t = t.to(kBFloat16).to(dtype);
+        break;
+      case 11:
+        t = softmax(t, -1);
+        break;
+      case 12:
+        kept.push_back(t > 0);
+        break;
+      case 13:
+        t = product_of(p, in) + t;
+        break;
+    }
+    if (below(6) == 0) kept.push_back(t);
+  }
+  eval();
+  kept.push_back(t);
+  kept.push_back(changed);
+  kept.push_back(in[0]);
+  return kept;
+}
+
+TEST_CASE("products and what follows them: the bits of eager calls on every path of the product") {
+  const FuseAll small;
+  const bool longer = std::getenv("PELLUCID_TEST_LONG") != nullptr;
+  constexpr ProductCase kSmall[] = {
+      {"mm", 5, 7, 3},      {"mm", 1, 9, 4},         {"mm", 9, 1, 4},
+      {"mm", 8, 6, 0},      {"mm", 64, 64, 64},      {"mm of transposed", 40, 50, 60},
+      {"linear", 8, 10, 9}, {"linear", 64, 100, 30}, {"linear without bias", 6, 12, 5},
+      {"addmm", 16, 20, 8}, {"matmul", 7, 11, 5},    {"baddbmm", 12, 10, 6},
+      {"bmm", 10, 10, 10},  {"bmm of 9", 20, 30, 9}, {"matmul", 24, 24, 24}};
+  // One for each way in which a product is cut and multiplied.
+  constexpr ProductCase kLarge[] = {
+      {"mm", 300, 300, 300},    {"linear", 200, 333, 300},  {"linear", 40, 500, 2100},
+      {"mm", 1500, 1400, 40},   {"mm", 128, 1100, 1900},    {"mm of transposed", 2048, 1000, 130},
+      {"bmm", 300, 300, 300},   {"bmm of 9", 100, 120, 80}, {"matmul", 90, 400, 300},
+      {"addmm", 300, 280, 270}, {"baddbmm", 200, 150, 260}, {"linear without bias", 150, 40, 400}};
+  const int threads = get_num_threads();
+  const int64_t before = detail::fused_calls;
+  uint32_t count = 0;
+  const auto compare = [&](const ProductCase& p, uint32_t seed) {
+    INFO(p.op << " " << p.m << " x " << p.n << " x " << p.k << ", seed " << seed);
+    const Tensors eager = follow_product(p, seed, false);
+    set_num_threads(seed % 2 == 0 ? 1 : 2);
+    const Tensors lazy = follow_product(p, seed, true);
+    set_num_threads(threads);
+    REQUIRE(eager.size() == lazy.size());
+    for (size_t i = 0; i < eager.size(); ++i) REQUIRE(same_bits(eager[i], lazy[i]));
+    ++count;
+  };
+  for (const ProductCase& p : kSmall)
+    for (uint32_t seed = 0; seed < (longer ? 2'000u : 40u); ++seed) compare(p, seed);
+  for (const ProductCase& p : kLarge)
+    for (uint32_t seed = 0; seed < (longer ? 100u : 3u); ++seed) compare(p, seed);
+  const int64_t fused = detail::fused_calls - before;
+  MESSAGE("products with what follows them: " << count << ", with " << fused << " fused calls");
+  CHECK(fused > 2 * count);
+}
+
 TEST_CASE("captures of many calls run in groups, one after the other") {
   const LazyGuard lazy;
   const NoGradGuard off;
@@ -220,6 +368,21 @@ TEST_CASE("captures of many calls run in groups, one after the other") {
   CHECK(small.item<float>() == 60'000);
   CHECK(large.sum().item<double>() == 5'000.0 * static_cast<double>(detail::kLeastFused));
   CHECK(detail::fused_calls - before == 5'000);
+}
+
+TEST_CASE("a product that only its epilogue reads gets no memory") {
+  const Tensor x = randn({256, 512}), w = randn({1024, 512}), bias = randn({1024}),
+               residual = randn({256, 1024});
+  const NoGradGuard off;
+  const LazyGuard lazy;
+  const Tensor y = gelu(linear(x, w, bias)) + residual;
+  const int64_t before = memory_stats().allocated, groups = detail::fused_calls;
+  reset_peak_memory_stats();
+  eval();
+  CHECK(detail::fused_calls - groups == 3);
+  CHECK(memory_stats().allocated == before + y.nbytes());
+  // The result, and what the product and the tiles of two threads take for themselves.
+  CHECK(memory_stats().peak - before < y.nbytes() + 2 * x.nbytes() + (int64_t{1} << 20));
 }
 
 TEST_CASE("what only a group reads gets no memory") {
