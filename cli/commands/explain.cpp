@@ -32,6 +32,14 @@ Json as_json(const Explanation& e, const Comparison* times) {
                           {"results_without_memory", p.unmade},
                           {"bytes_not_made", p.unmade_bytes},
                           {"ends_because", p.end}});
+  j["passes"] = Json::array();
+  for (const Explanation::Pass& p : e.passes)
+    j["passes"].push_back({{"name", p.name},
+                           {"seconds", p.seconds},
+                           {"nodes_before", p.nodes_before},
+                           {"nodes_after", p.nodes_after},
+                           {"changed", p.changed}});
+  j["plan"] = {{"arena_bytes", e.arena_bytes}, {"least_bytes", e.least_bytes}};
   if (times) {
     j["eager_seconds"] = median(times->first);
     j["lazy_seconds"] = median(times->second);
@@ -64,10 +72,11 @@ int run_explain(const Args& args) {
   }
   const expr::Code code = expr::compile(expression);
   Object result;
-  const Explanation e = explain([&] { result = machine.run(code); });
+  Explanation e = explain([&] { result = machine.run(code); });
+  for (Explanation::Part& p : e.parts) p.lines.clear();  // those of this command, not the user's
   std::optional<Comparison> times;
   if (!no_time && e.calls > 0) {
-    const TimedLoop eager = loop_of(machine, code, false), lazy = loop_of(machine, code, true);
+    const TimedLoop eager = loop_of(machine, code), lazy = loop_of(machine, code, Way::Lazy);
     times = compare_loops(eager, lazy, autorange(eager, kBlockSeconds),
                           autorange(lazy, kBlockSeconds), kPairs);
   }

@@ -8,6 +8,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/evaluation.h"
+#include "cli/expr/compile.h"
+#include "cli/machine/machine.h"
 #include "cli/text.h"
 #include "cli/values.h"
 #include "pictures/references.h"
@@ -20,7 +22,7 @@ using Json = nlohmann::ordered_json;
 struct GraphFlags {
   std::string expression, file, rankdir = "TB";
   std::vector<std::string> bindings;
-  bool saved = false, json = false;
+  bool saved = false, json = false, passes = false;
 };
 
 // ---- the picture
@@ -149,6 +151,63 @@ Json as_json(const Evaluation& evaluation, const std::vector<NamedGradient>& gra
   return j;
 }
 
+// ---- the captured program
+
+int run_passes(const Args& args, const GraphFlags& options) {
+  const NoGradGuard off;
+  Machine machine;
+  NamedTensors inputs;
+  for (const std::string& binding : options.bindings) {
+    const size_t equals = binding.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("'{}' is no NAME=VALUE", binding));
+    machine.run(expr::compile(binding));
+    const std::string name = binding.substr(0, equals);
+    if (const Tensor* t = machine.find(name)->tensor()) inputs.emplace_back(name, *t);
+  }
+  const expr::Code code = expr::compile(options.expression);
+  const Program program = trace(
+      [&](const Tensors& in) {
+        for (size_t i = 0; i < in.size(); ++i) machine.set(inputs[i].first, in[i]);
+        const Object result = machine.run(code);
+        const Tensor* const t = result.tensor();
+        PELLUCID_CHECK(t, TypeError, "graph --passes: the expression must give a tensor.");
+        return Tensors{*t};
+      },
+      inputs);
+  const std::vector<ProgramStage> stages = program.stages();
+  if (options.json) {
+    Json j = {{"expression", options.expression}, {"stages", Json::array()}};
+    for (const ProgramStage& s : stages) {
+      Json nodes = Json::array();
+      for (const ProgramNode& n : s.nodes)
+        nodes.push_back({{"op", n.op},
+                         {"inputs", n.inputs},
+                         {"outputs", n.outputs},
+                         {"forms", n.forms},
+                         {"group", n.group}});
+      j["stages"].push_back({{"name", s.name}, {"nodes", nodes}});
+    }
+    fmt::print(args.out, "{}", json_text(j));
+  } else {
+    std::string before;
+    for (const ProgramStage& s : stages) {
+      const std::string now = s.text();
+      fmt::print(args.out, "{}:{}\n{}", s.name, now == before ? " no change" : "",
+                 now == before ? "" : now);
+      before = now;
+    }
+    fmt::print(args.out, "\n{}", program.explain().text());
+  }
+  if (!options.file.empty()) {
+    DotOptions dot;
+    dot.rankdir = options.rankdir;
+    make_dot(program, dot).save(options.file);
+    fmt::print(args.err, "wrote {}\n", options.file);
+  }
+  return 0;
+}
+
 int run_graph(const Args& args) {
   GraphFlags options;
   CommandLine line(args);
@@ -163,8 +222,11 @@ int run_graph(const Args& args) {
       ->check(one_of({"LR", "TB"}))
       ->capture_default_str();
   line.add_flag("--saved", options.saved, "Draw what each node keeps for backward, with its bytes");
+  line.add_flag("--passes", options.passes,
+                "Show the captured program before and after each pass, and what runs as one");
   line.add_json(options.json);
   line.read();
+  if (options.passes) return run_passes(args, options);
 
   Evaluation evaluation(options.expression, options.bindings);
   for (const std::string& name : evaluation.unused())
@@ -205,6 +267,8 @@ const Command kGraph{
         "pellucid graph 'a = x**2; b = sin(a); c = exp(b); y = c*x' x=2 -o g.svg\n"
         "pellucid graph 'relu(x @ w).sum()' 'x=rand(2, 3)' 'w=randn(3, 4)' --rankdir LR -o "
         "g.png\n"
+        "pellucid graph --passes 'relu(x @ w) * exp(x @ w)' 'x=rand(64, 64)' 'w=rand(64, 64)' -o "
+        "passes.svg\n"
         "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json",
     .run = run_graph};
 

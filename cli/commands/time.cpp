@@ -62,7 +62,7 @@ void warn_if_unreliable(const Args& args, const TimeFlags& o, const std::vector<
 
 int run_single(const Args& args, TimeFlags& o, Machine& machine) {
   const expr::Code code = expr::compile(joined(o.statements));
-  const TimedLoop loop = loop_of(machine, code, o.mode == "lazy");
+  const TimedLoop loop = loop_of(machine, code, way_from_name(o.mode));
   const bool talk = o.verbose > 0 && !o.json;
   if (o.number == 0) {
     o.number = autorange(loop, 0.2, [&](int64_t number, double seconds) {
@@ -141,8 +141,8 @@ std::string comparison_text(const TimeFlags& o, const Comparison& c, const std::
 int run_against(const Args& args, const TimeFlags& o, Machine& machine) {
   const std::string expression = joined(o.statements);
   const expr::Code a = expr::compile(expression), b = expr::compile(o.against);
-  const bool lazily = o.mode == "lazy";
-  const TimedLoop first = loop_of(machine, a, lazily), second = loop_of(machine, b, lazily);
+  const Way way = way_from_name(o.mode);
+  const TimedLoop first = loop_of(machine, a, way), second = loop_of(machine, b, way);
   const auto number_of = [&](const TimedLoop& loop) {
     return o.number > 0 ? o.number : autorange(loop, kBlockSeconds);
   };
@@ -191,9 +191,10 @@ int run_time(const Args& args) {
   line.add_option("--against", o.against, "Time this too, in turns, and compare")
       ->type_name("EXPR");
   line.add_option("--mode", o.mode,
-                  "eager, or lazy: captured, fused and run at the end of each loop")
+                  "eager; lazy: captured, fused and run at the end of each loop; or compiled: the "
+                  "faster of both, which the first loops find out")
       ->type_name("MODE")
-      ->check(one_of({"eager", "lazy"}));
+      ->check(one_of({"eager", "lazy", "compiled"}));
   line.add_json(o.json);
   line.read();
   if (!o.unit.empty() && !is_time_unit(o.unit))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "pellucid/autograd.h"
+#include "pellucid/program.h"
 #include "pellucid/tensor.h"
 
 namespace pellucid {
@@ -45,6 +46,10 @@ PELLUCID_API Dot make_dot(const Tensor& root,
 PELLUCID_API Dot make_dot(const Tensors& roots,
                           const std::vector<std::pair<std::string, Tensor>>& params = {},
                           const DotOptions& options = {});
+
+/// A captured program before and after the passes that change it, side by side; in the last picture
+/// calls that run as one are in a box. Beyond `max_nodes` calls the rest of a stage is left out.
+PELLUCID_API Dot make_dot(const Program& program, const DotOptions& options = {});
 
 /// One node of a graph as data: for --json and programs that draw themselves.
 struct GraphNode {

@@ -21,6 +21,22 @@ namespace detail {
 class TracedProgram;
 }
 
+/// A call of a program, as data.
+struct ProgramNode {
+  std::string op;                    ///< "relu", or "relu_" for a change in place
+  std::vector<std::string> inputs;   ///< "%3" for a result, "in0" for a tensor from outside
+  std::vector<std::string> outputs;  ///< "%4"; with its version where it is changed ("%4.2")
+  std::vector<std::string> forms;    ///< of the outputs: "float32[64, 100]"
+  int group = -1;                    ///< which group it runs in, -1 for none or not yet known
+};
+/// The calls of a program before the first pass ("capture"), after a pass, or as they run ("fuse").
+struct PELLUCID_API ProgramStage {
+  std::string name;
+  std::vector<ProgramNode> nodes;
+  /// One line a call: "%4 float32[64, 100] = relu(%3)".
+  std::string text() const;
+};
+
 /// Inputs of a program with their names.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
@@ -42,8 +58,8 @@ class PELLUCID_API Program {
   int64_t calls() const;
   /// One line a call: "%4 float32[64, 100] = relu(%3)".
   std::string text() const;
-  /// The text before the first pass, named "capture", and after each pass.
-  const std::vector<std::pair<std::string, std::string>>& passes() const;
+  /// The calls as captured, after each pass, and as they run, in groups.
+  std::vector<ProgramStage> stages() const;
   /// Bytes that one run takes at its peak beside its inputs: results, and what is inside.
   int64_t peak_bytes() const;
   /// What runs how.

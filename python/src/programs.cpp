@@ -82,7 +82,12 @@ void register_programs(nb::module_& m) {
       .def_prop_ro("inputs", [](const Program& p) { return p.inputs(); })
       .def_prop_ro("calls", &Program::calls)
       .def_prop_ro("peak_bytes", &Program::peak_bytes)
-      .def_prop_ro("passes", [](const Program& p) { return p.passes(); })
+      .def_prop_ro("passes",
+                   [](const Program& p) {
+                     std::vector<std::pair<std::string, std::string>> out;
+                     for (const ProgramStage& s : p.stages()) out.emplace_back(s.name, s.text());
+                     return out;
+                   })
       .def("explain", &Program::explain)
       .def("__str__", &Program::text);
   m.def("_trace", trace_function);

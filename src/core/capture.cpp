@@ -483,12 +483,30 @@ std::string Explanation::text() const {
     out += fmt::format(
         "         {} of {} results need no memory: {} are neither written nor read\n", p.unmade,
         p.ops.size(), text::format_bytes(static_cast<double>(p.unmade_bytes)));
+    std::vector<std::string> lines;  // each once
+    for (const std::string& line : p.lines)
+      if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(line);
+    if (!lines.empty()) out += fmt::format("         from {}\n", fmt::join(lines, ", "));
     out += fmt::format("         it ends there: {}\n", p.end);
   }
   out +=
       fmt::format("{} call{} ran, {} of them in {} group{}; {} forgotten; {} of results not made\n",
                   calls, calls == 1 ? "" : "s", fused(), groups, groups == 1 ? "" : "s", forgotten,
                   text::format_bytes(static_cast<double>(bytes)));
+  if (!passes.empty()) {
+    double seconds = 0;
+    std::string changed;
+    for (const Pass& p : passes) {
+      seconds += p.seconds;
+      changed += fmt::format("{}{} {}", changed.empty() ? "" : ", ", p.name, p.changed);
+    }
+    out += fmt::format("passes, with the calls that they changed: {}; {}\n", changed,
+                       text::format_time(seconds));
+    out += fmt::format("plan: results inside lie in {}; {} are needed at one time\n",
+                       text::format_bytes(static_cast<double>(arena_bytes)),
+                       text::format_bytes(static_cast<double>(least_bytes)));
+  }
   return out;
 }
 

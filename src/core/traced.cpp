@@ -51,6 +51,24 @@ struct WithAddress {
 
 }  // namespace
 
+ProgramStage stage_of(std::string_view name, const graph::Graph& g) {
+  ProgramStage stage{std::string(name), {}};
+  std::vector<uint32_t> version(g.storages.size(), 0);
+  for (const graph::Node& n : g.nodes) {
+    ProgramNode node{.op = n.op->info->name + (n.in_place ? "_" : "")};
+    for (const graph::Use& u : n.inputs)
+      node.inputs.push_back(u.value == graph::kNone ? "None" : name_of(g, u.value, u.version));
+    for (const uint32_t s : n.writes) ++version[s];
+    for (const uint32_t v : n.outputs) {
+      if (v == graph::kNone) continue;
+      node.outputs.push_back(name_of(g, v, version[g.values[v].storage]));
+      node.forms.push_back(fmt::format("{}{}", g.values[v].dtype, g.values[v].sizes));
+    }
+    stage.nodes.push_back(std::move(node));
+  }
+  return stage;
+}
+
 TensorForm::TensorForm(const Tensor& t) : defined(t.defined()) {
   if (!defined) return;
   dtype = t.dtype();
@@ -73,7 +91,7 @@ TracedProgram::TracedProgram(const char* who, bool keeps, std::span<CapturedCall
   else
     program_ = std::make_shared<ReplayProgram>(
         calls, numbers, [&](std::string_view pass, const graph::Graph& g) {
-          texts_.emplace_back(pass, graph::text(g));
+          stages_.push_back(stage_of(pass, g));
         });
   for (const Tensor& t : inputs) inputs_.emplace_back(t);
   const graph::Graph& g = program_->graph();
@@ -359,6 +377,16 @@ Tensors Sealed::replay(const Tensors& arguments, const std::vector<uint64_t>& ot
 
 }  // namespace detail
 
+std::string ProgramStage::text() const {
+  std::string out;
+  for (const ProgramNode& n : nodes) {
+    for (size_t k = 0; k < n.outputs.size(); ++k)
+      out += fmt::format("{}{} {}", k ? ", " : "", n.outputs[k], n.forms[k]);
+    out += fmt::format("{}{}({})\n", n.outputs.empty() ? "" : " = ", n.op, fmt::join(n.inputs, ", "));
+  }
+  return out;
+}
+
 const detail::TracedProgram& Program::traced() const {
   PELLUCID_CHECK(traced_ != nullptr, ValueError,
                  "Program: it is empty; make one with trace(f, inputs).");
@@ -389,9 +417,21 @@ const std::vector<std::string>& Program::inputs() const { return traced().names;
 int64_t Program::calls() const {
   return static_cast<int64_t>(traced().program()->graph().nodes.size());
 }
-std::string Program::text() const { return graph::text(traced().program()->graph()); }
-const std::vector<std::pair<std::string, std::string>>& Program::passes() const {
-  return traced().pass_texts();
+std::string Program::text() const {
+  return detail::stage_of("", traced().program()->graph()).text();
+}
+std::vector<ProgramStage> Program::stages() const {
+  std::vector<ProgramStage> out = traced().stages();
+  ProgramStage last = out.back();
+  last.name = "fuse";
+  size_t next = 0;
+  int groups = 0;
+  for (const Explanation::Part& p : explain().parts) {
+    const int group = p.ops.size() > 1 ? groups++ : -1;
+    for (size_t i = 0; i < p.ops.size(); ++i) last.nodes[next++].group = group;
+  }
+  out.push_back(std::move(last));
+  return out;
 }
 int64_t Program::peak_bytes() const {
   return traced().result_bytes() + explain().arena_bytes;

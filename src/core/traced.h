@@ -23,7 +23,6 @@ struct TensorForm {
 
 class TracedProgram {
  public:
-  using Texts = std::vector<std::pair<std::string, std::string>>;
   /// Of captured calls that did not run. `who` begins messages. `keeps`: what is seen afterwards and
   /// not returned stays in its place, and each run writes it again. `before` was made by an earlier
   /// call of the same function; where both differ, all this one can do is to say so.
@@ -39,7 +38,7 @@ class TracedProgram {
 
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
-  const Texts& pass_texts() const { return texts_; }
+  const std::vector<ProgramStage>& stages() const { return stages_; }
   int64_t result_bytes() const;
   std::vector<std::string> names;  ///< of the inputs
 
@@ -66,7 +65,10 @@ class TracedProgram {
   std::vector<Slot> slots_;
   std::vector<Result> results_;
   std::vector<std::string> calls_;  // as text, with their lines
-  Texts texts_;
+  std::vector<ProgramStage> stages_;
 };
+
+/// The nodes of a graph as data.
+ProgramStage stage_of(std::string_view name, const graph::Graph& g);
 
 }  // namespace pellucid::detail

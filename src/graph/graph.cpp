@@ -109,22 +109,4 @@ std::string name_of(const Graph& g, uint32_t value, uint32_t version) {
                      changed ? fmt::format(".{}", version) : "");
 }
 
-std::string text(const Graph& g) {
-  std::string out;
-  std::vector<uint32_t> version(g.storages.size(), 0);
-  for (const Node& n : g.nodes) {
-    std::vector<std::string> inputs, results;
-    for (const Use& u : n.inputs)
-      inputs.push_back(u.value == kNone ? "None" : name_of(g, u.value, u.version));
-    for (const uint32_t s : n.writes) ++version[s];
-    for (const uint32_t v : n.outputs)
-      if (v != kNone)
-        results.push_back(fmt::format("{} {}{}", name_of(g, v, version[g.values[v].storage]),
-                                      g.values[v].dtype, g.values[v].sizes));
-    out += fmt::format("{}{}{}{}({})\n", fmt::join(results, ", "), results.empty() ? "" : " = ",
-                       n.op->info->name, n.in_place ? "_" : "", fmt::join(inputs, ", "));
-  }
-  return out;
-}
-
 }  // namespace pellucid::graph

@@ -90,8 +90,6 @@ bool conflict(const Graph& g, const Node& a, const Node& b);
 /// its storage, a count of writes that is wrong.
 void verify(const Graph& g, std::string_view after);
 
-/// One line a node: "%4 float32[64, 100] = relu(%3)".
-std::string text(const Graph& g);
 /// How a value is called in text: "%4" for a storage that nodes make, "in2" for an external one,
 /// with the version behind it where there are several ("%4.2").
 std::string name_of(const Graph& g, uint32_t value, uint32_t version);

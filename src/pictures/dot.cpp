@@ -3,26 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "base/escape.h"
 #include "pellucid/graph.h"
+#include "pictures/dot_text.h"
 
 namespace pellucid {
 namespace {
 
-// Names come from programs and files. Graphviz takes \N and &lt; in a label for more than text.
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text::printable(text)) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else if (c == '&')
-      out += "&amp;";
-    else
-      out += c == '\t' ? ' ' : c;
-  }
-  return out;
-}
+using graph::escape;
 
 // (2, 3), (3,) or () as torchviz writes sizes.
 std::string size_text(IntArrayRef sizes) {
@@ -86,14 +73,7 @@ class Writer {
       : nodes_(nodes), options_(options) {}
 
   std::string write(const Tensors& roots) {
-    line("digraph pellucid {{");
-    line(
-        "  graph [rankdir={}, nodesep=0.25, ranksep=0.35, fontname=\"DejaVu Sans\", bgcolor=white]",
-        options_.rankdir);
-    line(
-        "  node [shape=box, style=\"filled,rounded\", fillcolor=\"#e8e8e8\", color=\"#8a8a8a\", "
-        "fontname=\"DejaVu Sans\", fontsize=10, height=0.25, margin=\"0.08,0.04\"]");
-    line("  edge [color=\"#5a5a5a\", arrowsize=0.6, fontname=\"DejaVu Sans\", fontsize=8]");
+    out_ = graph::dot_head(options_.rankdir);
     if (options_.collapse_repeats &&
         nodes_.size() > static_cast<size_t>(std::max(options_.max_nodes, 1)))
       write_blocks();

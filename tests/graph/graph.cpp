@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "core/program.h"
+#include "core/traced.h"
 #include "graph/passes.h"
 #include "graph/plan.h"
 #include "pellucid/autograd.h"
@@ -45,7 +45,7 @@ TEST_CASE("graph: its text names values, versions and ops") {
     return Tensors{y.relu()};
   });
   verify(g, "capture");
-  CHECK(text(g) ==
+  CHECK(detail::stage_of("", g).text() ==
         "%2.1 float32[2, 3] = mul(in0, in1)\n"
         "%2.2 float32[2, 3] = add_(%2.1, in0)\n"
         "%3 float32[2, 3] = relu(%2.2)\n");
