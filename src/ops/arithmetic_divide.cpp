@@ -12,6 +12,7 @@ namespace {
 struct FloorDiv {
   static constexpr double kFlops = 4;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return floor_div(a, b); }
 };
 struct TruncDiv {
@@ -21,11 +22,13 @@ struct TruncDiv {
 struct Fmod {
   static constexpr double kFlops = 4;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return fmod(a, b); }
 };
 struct Remainder {
   static constexpr double kFlops = 5;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return remainder(a, b); }
 };
 
