@@ -237,8 +237,11 @@ struct OpDef {
       nullptr;  ///< the most bytes that the kernel takes for itself while it runs
   void (*kernel)(Call&) = nullptr;            ///< or compose, never both; views have neither
   Tensors (*compose)(const Call&) = nullptr;  ///< written with other ops
-  bool (*refuses_values)(const Call&) =
-      nullptr;  ///< whether the kernel may throw because of values: then a lazy call runs at once
+  void (*check)(const Call&) =
+      nullptr;  ///< throws for values that the op refuses; the kernel checks in the same way, and a
+                ///< lazy call does so before it is kept
+  bool at_once = false;  ///< only the kernel can tell which values it refuses (factorisations): a
+                         ///< lazy call runs at once
   Saved saved = Saved::None;
   Tensors (*vjp)(const Vjp&) =
       nullptr;  ///< written with ops, one result per input; no_gradient if there is none

@@ -243,6 +243,7 @@ void Capture::release(CapturedCall& call) noexcept {
 void Capture::run_writers(const Storage& s) {
   const std::lock_guard lock(mutex_);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
+  forced_runs.fetch_add(1, std::memory_order_relaxed);
   run([&](const CapturedCall& call) {
     return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
   });
@@ -250,6 +251,7 @@ void Capture::run_writers(const Storage& s) {
 
 void Capture::run_users(const Storage& s) {
   const std::lock_guard lock(mutex_);
+  if (!calls_.empty()) forced_runs.fetch_add(1, std::memory_order_relaxed);
   run([&](const CapturedCall& call) {
     bool uses = false;
     for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
@@ -271,6 +273,7 @@ Ref<Storage> pending_storage(size_t bytes) {
 }
 
 constinit std::atomic<int64_t> captured_calls{0};
+constinit std::atomic<int64_t> forced_runs{0};
 
 // A thread of the pool works for a kernel that runs; what the kernel reads was settled before.
 void run_writers(const Storage& s) {

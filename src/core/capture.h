@@ -69,6 +69,9 @@ class Capture {
   size_t held_limit_ = 0;
 };
 
+/// How often captured calls ran because somebody needed what they read or write, in the process.
+extern constinit std::atomic<int64_t> forced_runs;
+
 /// A storage without memory, for the result of a captured call.
 Ref<Storage> pending_storage(size_t bytes);
 /// Before a change of a storage is captured: runs the calls of other captures that still use it.

@@ -388,14 +388,14 @@ extern constinit const OpDef scalar_tensor_op = {
     .schema = "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     .doc = "A number as a tensor without dimensions.",
     .kind = OpKind::Creation,
-    .infer = [](Call& c) { c.make_output({}, c.dtype_if(1).value_or(get_default_dtype())); },
-    .cost = write_cost,
-    .kernel =
+    .infer =
         [](Call& c) {
-          check_fits("scalar_tensor", c.scalar(0), c.out().dtype());
-          fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); });
+          const DType dtype = c.dtype_if(1).value_or(get_default_dtype());
+          check_fits("scalar_tensor", c.scalar(0), dtype);
+          c.make_output({}, dtype);
         },
-    .refuses_values = refuses_integers,
+    .cost = write_cost,
+    .kernel = [](Call& c) { fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); }); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
