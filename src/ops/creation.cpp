@@ -223,6 +223,7 @@ extern constinit const OpDef arange_op = {
           s.error({5}, "found bool", {{"dtype", kBool}});
           s.large([] { return Values{int64_t{1} << 22}; }, {{"dtype", kFloat32}});
         },
+    .structural_attrs = 0b1,  // they say how many there are
 };
 
 extern constinit const OpDef arange_start_op = {
@@ -241,6 +242,7 @@ extern constinit const OpDef arange_start_op = {
           s.add({0.5, 3});
           s.error({3, 2}, "leads the wrong way");
         },
+    .structural_attrs = 0b11,  // they say how many there are
 };
 
 extern constinit const OpDef arange_step_op = {
@@ -263,6 +265,7 @@ extern constinit const OpDef arange_step_op = {
           s.error({0, 5, 0}, "step must not be 0");
           s.error({0, 5, -1}, "leads the wrong way");
         },
+    .structural_attrs = 0b111,  // they say how many there are
 };
 
 extern constinit const OpDef linspace_op = {

@@ -315,7 +315,8 @@ extern constinit const OpDef clamp_op = {
     .onnx = {"Clip", 13},
     .samples = clamp_samples,
     .any_layout = true,
-    .describes = true};
+    .describes = true,
+    .structural_numbers = 0b110};  // bounds that are NaN have a loop of their own
 
 extern constinit const OpDef clamp_backward_op = unary_backward<ClampNumbers>(
     "clamp_backward(Tensor grad_output, Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
