@@ -10,6 +10,7 @@
 #include <any>
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -107,6 +108,13 @@ class PELLUCID_API Sealed {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Whether this thread captures a program that will be replayed: what a number is now must not stay
+/// in it for ever.
+PELLUCID_API bool is_sealing();
+/// While is_sealing(): a tensor that holds a number which the program may change between two calls,
+/// as a learning rate; `current` gives a tensor with what it is then.
+PELLUCID_API void note_live_number(const Tensor& t, std::function<Tensor()> current);
 
 /// Drops what a sealed call captured if the function throws.
 class AbandonUnlessEnded {

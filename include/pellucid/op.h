@@ -237,8 +237,11 @@ struct OpDef {
       nullptr;  ///< the most bytes that the kernel takes for itself while it runs
   void (*kernel)(Call&) = nullptr;            ///< or compose, never both; views have neither
   Tensors (*compose)(const Call&) = nullptr;  ///< written with other ops
-  bool (*refuses_values)(const Call&) =
-      nullptr;  ///< whether the kernel may throw because of values: then a lazy call runs at once
+  void (*check)(const Call&) =
+      nullptr;  ///< throws for values that the op refuses; the kernel checks in the same way, and a
+                ///< lazy call does so before it is kept
+  bool at_once = false;  ///< only the kernel can tell which values it refuses (factorisations): a
+                         ///< lazy call runs at once
   Saved saved = Saved::None;
   Tensors (*vjp)(const Vjp&) =
       nullptr;  ///< written with ops, one result per input; no_gradient if there is none
@@ -250,6 +253,10 @@ struct OpDef {
   bool describes = false;  ///< the kernel can tell the loop it would run (Call::described), so that
                            ///< it may run fused with others
   bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element
+  uint32_t run_time_attrs = 0;  ///< bit i: attribute i is an integer that chooses no sizes and no
+                                ///< code (a seed, a position); see attr_is_structural
+  uint32_t structural_attrs = 0;    ///< bit i: attribute i is a number that chooses code
+  uint32_t structural_numbers = 0;  ///< bit i: input i, where it is a number, chooses code
   uint64_t (*random_count)(const Call&) =
       nullptr;                ///< OpKind::Random: how many Philox blocks of four numbers
   OpDef* backward = nullptr;  ///< an op that a factory made for the vjp; registered with this one
@@ -277,6 +284,12 @@ struct NamedOps {
   bool in_place = false;
 };
 PELLUCID_API NamedOps find_callable(std::string_view name);
+/// Whether attribute i (counted among the non-tensor arguments) says what is computed, so that
+/// calls which differ in it are different programs. Integers, flags, lists, texts and dtypes do;
+/// floats and Scalars are parameters of a program. An op definition marks the exceptions.
+PELLUCID_API bool attr_is_structural(const OpDef& op, size_t i);
+/// The same for input i where it is a number: its value is a parameter, unless it is marked.
+PELLUCID_API bool number_is_structural(const OpDef& op, size_t i);
 /// Calls an op by name with arguments known at run time; resolves overloads and defaults as a
 /// Python call does.
 PELLUCID_API std::vector<Value> invoke(std::string_view name, std::span<const Value> args,

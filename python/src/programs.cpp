@@ -2,6 +2,7 @@
 #include "pellucid/program.h"
 
 #include "caster.h"
+#include "core/generated_support.h"
 #include "collect.h"
 #include "hooks.h"
 #include "pellucid/compile.h"
@@ -20,6 +21,18 @@ Program trace_function(const nb::callable& f, const std::vector<std::string>& na
   NamedTensors named;
   for (size_t i = 0; i < inputs.size(); ++i) named.emplace_back(names.at(i), inputs[i]);
   return trace([&](const Tensors& in) { return nb::cast<Tensors>(f(nb::cast(in))); }, named);
+}
+
+// A 0-dim tensor with the number that f gives, and what f gives later wherever a program runs again.
+Tensor live_number(nb::callable f) {
+  const auto current = [f = shared(nb::object(std::move(f)))] {
+    const nb::gil_scoped_acquire gil;
+    return wrapped_number(nb::cast<double>((*f)()));
+  };
+  Tensor t = current();
+  t.impl().wrapped_number = false;
+  detail::note_live_number(t, current);
+  return t;
 }
 
 }  // namespace
@@ -91,6 +104,8 @@ void register_programs(nb::module_& m) {
       .def("explain", &Program::explain)
       .def("__str__", &Program::text);
   m.def("_trace", trace_function);
+  m.def("_is_sealing", detail::is_sealing);
+  m.def("_live_number", live_number);
 }
 
 }  // namespace pellucid::python

@@ -153,10 +153,12 @@ void register_tools(nb::module_& m) {
   m.def("_init_dirac", [](Tensor t) { nn::init::dirac_(t); });
   m.def("_init_sparse",
         [](Tensor t, double sparsity, double std) { nn::init::sparse_(t, sparsity, std); });
-  m.def("_clip_grad_norm",
-        [](const std::vector<Tensor>& p, double max_norm, double norm_type, bool error) {
-          return nn::utils::clip_grad_norm_(p, max_norm, norm_type, error);
-        });
+  m.def("_total_norm", [](const std::vector<Tensor>& tensors, double norm_type, bool error) {
+    return nn::utils::get_total_norm(tensors, norm_type, error);
+  });
+  m.def("_clip_with_norm", [](const std::vector<Tensor>& p, double max_norm, const Tensor& norm) {
+    nn::utils::clip_grads_with_norm_(p, max_norm, norm);
+  });
   m.def("_clip_grad_value",
         [](const std::vector<Tensor>& p, double value) { nn::utils::clip_grad_value_(p, value); });
 

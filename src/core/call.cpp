@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture.h"
+#include "core/capture_check.h"
 #include "core/engine.h"
 #include "core/estimate.h"
 #include "core/generated_support.h"
@@ -80,12 +81,11 @@ struct Dispatcher {
   }
 
   // Whether the call is kept for later, in a thread that captures. What a program can change
-  // without a word, or what only the kernel can refuse, is not.
+  // without a word, or what only the kernel can refuse, is not. Values that the op refuses throw.
   [[gnu::noinline]] static bool captures(const Call& c) {
     if (detail::modes & detail::kUnknown) detail::choose_modes();
     if ((detail::modes & detail::kCapture) == 0 || detail::estimating() || !c.op_.kernel ||
-        c.unknown_mask_ || autograd::AnomalyMode::is_enabled() ||
-        (c.op_.refuses_values && c.op_.refuses_values(c)))
+        c.unknown_mask_ || autograd::AnomalyMode::is_enabled() || c.op_.at_once)
       return false;
     for (const Tensor* t : c.inputs_) {
       if (!t->defined()) continue;
@@ -93,6 +93,13 @@ struct Dispatcher {
       if (!s || s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed) ||
           !detail::has_values(t->impl()))
         return false;
+    }
+    // Errors about values come at the call; what it reads is computed for it. In the formula of a
+    // gradient nothing can be wrong that the call before it was right about.
+    // So it is in a program that is only captured: the kernel checks when it runs.
+    if (c.op_.check && !tape::applying && !detail::Capture::own().forbids_values()) {
+      const detail::ModeScope no_capture(detail::kCapture, false);
+      c.op_.check(c);
     }
     return true;
   }
@@ -138,6 +145,8 @@ struct Dispatcher {
       if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
       if (own.forbids_values() && s->data) own.will_change(*s);
     }
+    if (detail::checks_captures.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::check_later(*call);
     own.add(std::move(call));
   }
 
@@ -517,7 +526,7 @@ struct Dispatcher {
     if (c.tracked_) node = layouts.prepare(true);
     const bool direct =
         c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && result.dtype() == self.dtype());
-    const bool later = direct && detail::modes != 0 && captures(c);
+    const bool later = detail::modes != 0 && captures(c);
     if (!later && self.has_storage()) detail::settle(*self.impl().storage);
     Copies copies;
     const Inputs given = c.inputs_;
@@ -529,13 +538,17 @@ struct Dispatcher {
       c.inputs_ = given;
     } else {
       c.in_place_ = false;
-      allocate(c, false);
+      allocate(c, later);
       const detail::TensorImpl &from = c.outputs_[0].impl(), &to = self.impl();
-      if (compute(c, false, number_of(node)))
+      if (compute(c, later, number_of(node))) {
         kernels::copy_strided(to.sizes, to.data(), to.dtype, to.strides.data(), from.data(),
                               from.dtype, from.strides.data());
+      } else if (later) {
+        const NoGradGuard off;
+        self.copy_(c.outputs_[0]);  // captured too; it counts the change
+      }
     }
-    self.impl().bump_version();
+    if (direct || !later) self.impl().bump_version();
     if (!node) return 0;
     node->seed_ = c.seed_;
     node->random_offset_ = c.random_offset_;

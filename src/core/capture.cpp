@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "core/autograd_meta.h"
+#include "core/capture_check.h"
 #include "core/fuse.h"
 #include "core/program.h"
 #include "pellucid/lazy.h"
@@ -267,11 +268,13 @@ size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
   if (!(modes & kObserve)) {
     if (const std::unique_ptr<Group> group = Group::form(calls, explaining != nullptr)) {
       group->run();
+      if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(group->size()));
       if (explaining) tell(calls.first(group->size()), group.get());
       return group->size();
     }
   }
   execute(*calls[0]);
+  if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(1));
   if (explaining) tell(calls.first(1), nullptr);
   return 1;
 }
@@ -283,10 +286,13 @@ void Capture::execute(CapturedCall& call) {
 
 // The call ran, or nobody can see that it did not.
 void Capture::release(CapturedCall& call) noexcept {
+  const bool checks = checks_captures.load(std::memory_order_relaxed);
   for (Storage* s : call.writes) {
     if (s->pending_writes.fetch_sub(1, std::memory_order_relaxed) > 1) continue;
     s->writer.store(nullptr, std::memory_order_release);
+    if (checks) forget_copy(*s);
   }
+  if (checks) forget_check(call);
   for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
   captured_calls.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -294,6 +300,7 @@ void Capture::release(CapturedCall& call) noexcept {
 void Capture::run_writers(const Storage& s) {
   const std::lock_guard lock(mutex_);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
+  forced_runs.fetch_add(1, std::memory_order_relaxed);
   run([&](const CapturedCall& call) {
     return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
   });
@@ -301,6 +308,7 @@ void Capture::run_writers(const Storage& s) {
 
 void Capture::run_users(const Storage& s) {
   const std::lock_guard lock(mutex_);
+  if (!calls_.empty()) forced_runs.fetch_add(1, std::memory_order_relaxed);
   run([&](const CapturedCall& call) {
     bool uses = false;
     for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
@@ -350,6 +358,7 @@ void Capture::allow_values() noexcept {
   forbidden_by_ = nullptr;
   versions_.clear();
   gradients_.clear();
+  live_numbers.clear();
 }
 
 std::vector<CapturedCall*> Capture::to_flush() {
@@ -411,6 +420,7 @@ Ref<Storage> pending_storage(size_t bytes) {
 }
 
 constinit std::atomic<int64_t> captured_calls{0};
+constinit std::atomic<int64_t> forced_runs{0};
 
 // A thread of the pool works for a kernel that runs; what the kernel reads was settled before.
 void run_writers(const Storage& s) {
@@ -429,7 +439,11 @@ void run_users_elsewhere(const Storage& s, const Capture* own) {
 }
 
 void choose_modes() {
-  static const bool lazy = env_bool("PELLUCID_LAZY", false);
+  static const bool lazy = [] {
+    const bool check = env_string("PELLUCID_LAZY") == "check";
+    if (check) checks_captures.store(true);
+    return check || env_bool("PELLUCID_LAZY", false);
+  }();
   set_mode(kUnknown, false);
   if (lazy) set_mode(kCapture, true);
 }

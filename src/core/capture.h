@@ -79,6 +79,8 @@ class Capture {
   void will_change(Storage& s);
   void will_change_gradient(const Tensor& leaf, const Tensor& before);
   bool forbids_values() const { return forbidden_by_ != nullptr; }
+  /// What may change between two runs of the program that is captured (note_live_number).
+  std::vector<std::pair<Ref<Storage>, std::function<Tensor()>>> live_numbers;
   /// A storage without memory that stands for an input of a traced program.
   Ref<Storage> stand_in(size_t bytes);
 
@@ -101,6 +103,9 @@ class Capture {
   std::vector<std::pair<Ref<Storage>, uint32_t>> versions_;  // before they were changed
   std::vector<std::pair<Tensor, Tensor>> gradients_;         // leaves, and their gradients before
 };
+
+/// How often captured calls ran because somebody needed what they read or write, in the process.
+extern constinit std::atomic<int64_t> forced_runs;
 
 /// A storage without memory, for the result of a captured call.
 Ref<Storage> pending_storage(size_t bytes);

@@ -19,14 +19,17 @@ using profile::mix;
 
 size_t hash_of(const Storage* s) { return mix(0, reinterpret_cast<uintptr_t>(s)); }
 
-// Numbers are parameters of a program; all else in the attributes decides what it does.
-bool is_number(const Attr& a) {
-  return a.kind() == Attr::Kind::Float || a.kind() == Attr::Kind::Scalar;
-}
-
-bool same_number(const Attr& a, const Attr& b) {
-  return a.kind() == b.kind() && a.scalar().type() == b.scalar().type() &&
-         std::bit_cast<uint64_t>(a.number()) == std::bit_cast<uint64_t>(b.number());
+// Whether a parameter of a program, which is no part of its key, has another value.
+bool differs(const Attr& a, const Attr& b) {
+  switch (a.kind()) {
+    case Attr::Kind::Float:
+    case Attr::Kind::Scalar:
+      return std::bit_cast<uint64_t>(a.number()) != std::bit_cast<uint64_t>(b.number());
+    case Attr::Kind::Int:
+      return a.integer() != b.integer();
+    default:
+      return false;
+  }
 }
 
 /// Mixes words into 128 bits.
@@ -43,7 +46,7 @@ struct KeyHash {
     for (const int64_t n : t.strides) add(static_cast<uint64_t>(n));
     if (t.offset) add(static_cast<uint64_t>(t.offset));
   }
-  void add(const Attr& attr) {
+  void add(const Attr& attr, bool structural) {
     add(static_cast<uint64_t>(attr.kind()));
     switch (attr.kind()) {
       case Attr::Kind::Ints:
@@ -56,12 +59,14 @@ struct KeyHash {
         break;
       case Attr::Kind::Scalar:
         add(static_cast<uint64_t>(attr.scalar().type()));
+        [[fallthrough]];
+      case Attr::Kind::Float:
+        if (structural) add(std::bit_cast<uint64_t>(attr.number()));
         break;
       case Attr::Kind::None:
-      case Attr::Kind::Float:
         break;
       default:
-        add(static_cast<uint64_t>(attr.integer()));
+        if (structural) add(static_cast<uint64_t>(attr.integer()));
     }
   }
 };
@@ -124,7 +129,13 @@ ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& nu
     h.add(uint64_t{call->op.info->id} << 32 | call->inputs.size() << 16 |
           uint64_t{call->output_count} << 8 | uint64_t{call->in_place} << 2 |
           uint64_t{call->tracked} << 1 | uint64_t{call->unique});
-    for (const Attr& a : call->attrs.view()) h.add(a);
+    const Attrs attrs = call->attrs.view();
+    for (size_t i = 0; i < attrs.size(); ++i) {
+      const Attr::Kind kind = attrs[i].kind();
+      const bool number = kind == Attr::Kind::Float || kind == Attr::Kind::Scalar;
+      h.add(attrs[i], number ? (call->op.structural_attrs >> i & 1) != 0
+                             : (call->op.run_time_attrs >> i & 1) == 0);
+    }
     for (const Tensor& t : call->inputs)
       t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
     for (size_t k = 0; k < call->output_count; ++k) {
@@ -163,7 +174,9 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
                   .attrs = call.attrs.view(),
                   .call = static_cast<uint32_t>(i),
                   .in_place = call.in_place,
-                  .unique = call.unique};
+                  .unique = call.unique,
+                  .seed = call.seed,
+                  .random_offset = call.random_offset};
     for (const Tensor& t : call.inputs)
       n.inputs.push_back(
           t.defined() ? graph::Use{add_value(t), g.storages[numbers[t.impl().storage.get()]].writes}
@@ -331,7 +344,7 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
       const Attrs old = call.attrs.view(), given = from.attrs.view();
       bool changed = false;
       for (size_t a = 0; a < old.size(); ++a)
-        changed = changed || (is_number(old[a]) && !same_number(old[a], given[a]));
+        changed = changed || differs(old[a], given[a]);
       if (changed) {
         call.attrs.assign(given);
         if (u.group) fits = fits && u.group->describe_again(m);
@@ -341,17 +354,52 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
   return fits;
 }
 
-void Frame::reserve_random() {
-  std::vector<std::pair<uint32_t, size_t>> random;
+// The place of an argument among the attributes, SIZE_MAX if there is none of that name.
+static size_t attribute(const OpDef& op, std::string_view name) {
+  size_t at = 0;
+  for (const Arg& a : op.info->args) {
+    if (a.type == ArgType::Tensor || a.type == ArgType::TensorList) continue;
+    if (a.name == name) return at;
+    ++at;
+  }
+  return SIZE_MAX;
+}
+
+void Frame::find_random() {
+  random_found_ = true;
   for (size_t i = 0; i < calls_.size(); ++i)
-    if (calls_[i]->op.random_count) random.emplace_back(graph_.nodes[i].call, i);
-  std::sort(random.begin(), random.end());
-  for (const auto& [order, i] : random)
-    with_captured(*calls_[i], [&, i = i](const Call& c) {
+    if (calls_[i]->op.random_count) random_.push_back({i, {}});
+  std::sort(random_.begin(), random_.end(), [&](const Random& a, const Random& b) {
+    return graph_.nodes[a.call].call < graph_.nodes[b.call].call;
+  });
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    if (!calls_[i]->op.run_time_attrs) continue;
+    const size_t seed = attribute(calls_[i]->op, "seed"), offset = attribute(calls_[i]->op, "offset");
+    if (seed == SIZE_MAX || offset != seed + 1) continue;
+    const Attrs attrs = graph_.nodes[i].attrs;
+    for (Random& r : random_) {
+      const graph::Node& n = graph_.nodes[r.call];
+      if (attrs[seed].integer() == static_cast<int64_t>(n.seed) &&
+          attrs[offset].integer() == static_cast<int64_t>(n.random_offset))
+        r.again.emplace_back(i, seed);
+    }
+  }
+}
+
+void Frame::reserve_random() {
+  if (!random_found_) find_random();
+  for (const Random& r : random_) {
+    CapturedCall& call = *calls_[r.call];
+    with_captured(call, [&](const Call& c) {
       const PhiloxRange range = default_generator().reserve(c.op().random_count(c));
-      calls_[i]->seed = range.seed;
-      calls_[i]->random_offset = range.offset;
+      call.seed = range.seed;
+      call.random_offset = range.offset;
     });
+    for (const auto& [again, seed] : r.again) {
+      calls_[again]->attrs.set(seed, static_cast<int64_t>(call.seed));
+      calls_[again]->attrs.set(seed + 1, static_cast<int64_t>(call.random_offset));
+    }
+  }
   for (Unit& u : units_)
     if (u.single) u.single->take_parameters();
 }

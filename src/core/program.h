@@ -101,6 +101,7 @@ class Frame {
   };
   bool take_from(std::span<CapturedCall* const> calls);
   void set_addresses(std::span<void* const> addresses);
+  void find_random();
   void make_calls(const graph::Graph& g);
   void form_units(bool fuse, bool reasons);
   void place_results(const graph::Graph& g, bool plan);
@@ -112,6 +113,14 @@ class Frame {
   std::vector<std::unique_ptr<CapturedCall>> calls_;
   std::vector<Unit> units_;
   std::vector<Number> numbers_;
+  /// A call that draws random numbers, and calls that draw the same ones again (a gradient of
+  /// dropout): two of their attributes say which.
+  struct Random {
+    size_t call;
+    std::vector<std::pair<size_t, size_t>> again;  // a call, and its attribute "seed"
+  };
+  std::vector<Random> random_;  // in program order
+  bool random_found_ = false;
   std::vector<uint32_t> inside_;  // storages with a place in the arena
   std::vector<size_t> offsets_;   // of those
   graph::Plan plan_;

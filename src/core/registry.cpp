@@ -83,6 +83,22 @@ const OpInfo& info_of(const OpDef& op) {
   return *found;
 }
 
+bool attr_is_structural(const OpDef& op, size_t i) {
+  PELLUCID_ASSERT(i < 32);
+  size_t at = 0;
+  for (const Arg& a : info_of(op).args) {
+    if (a.type == ArgType::Tensor || a.type == ArgType::TensorList || at++ != i) continue;
+    return a.type == ArgType::Float || a.type == ArgType::Scalar
+               ? (op.structural_attrs >> i & 1) != 0
+               : (op.run_time_attrs >> i & 1) == 0;
+  }
+  return true;
+}
+
+bool number_is_structural(const OpDef& op, size_t i) {
+  return i < 32 && (op.structural_numbers >> i & 1) != 0;
+}
+
 void register_op(const OpDef& op) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);

@@ -15,6 +15,8 @@ class OwnedAttrs {
  public:
   void assign(Attrs attrs);
   Attrs view() const { return {attrs_.begin(), attrs_.size()}; }
+  /// Sets a number among them.
+  void set(size_t i, int64_t value) { attrs_[i] = Attr(value); }
 
  private:
   detail::InlineVec<Attr, 2> attrs_;

@@ -1,6 +1,7 @@
 #include "core/traced.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/allocator.h"
@@ -77,14 +78,19 @@ TensorForm::TensorForm(const Tensor& t) : defined(t.defined()) {
   offset = t.impl().offset;
 }
 
-TracedProgram::TracedProgram(const char* who, bool keeps, std::span<CapturedCall* const> calls,
-                             const Tensors& inputs, const Tensors& results,
-                             const TracedProgram* before)
+TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, const Tensors& inputs,
+                             const Tensors& results, const TracedProgram* before)
     : who_(who) {
+  const std::vector<CapturedCall*> calls = capture.to_flush();
   const WithAddress stand_ins(inputs);
   const StorageNumbers numbers(calls);
   key_ = key_of(calls, numbers);
-  for (const CapturedCall* call : calls) calls_.push_back(text_of(*call));
+  for (const CapturedCall* call : calls) {
+    calls_.push_back(text_of(*call));
+    for (const Attr& a : call->attrs.view())
+      if (a.kind() == Attr::Kind::Float || a.kind() == Attr::Kind::Scalar)
+        numbers_.push_back(std::bit_cast<uint64_t>(a.number()));
+  }
   if (before && !(before->key_ == key_)) return;
   if (before)
     program_ = before->program_;
@@ -107,6 +113,9 @@ TracedProgram::TracedProgram(const char* who, bool keeps, std::span<CapturedCall
       slot.number = true;
       std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
     }
+    for (const auto& [storage, current] : capture.live_numbers)
+      if (storage.get() == s)
+        slot.live = std::make_shared<const std::function<Tensor()>>(current);
     slots_.push_back(std::move(slot));
   }
   for (const Tensor& t : results) {
@@ -139,8 +148,13 @@ void TracedProgram::check_same(const TracedProgram& later) const {
                  "{}: the function makes the same calls, but on other tensors, with other "
                  "attributes, or other results are kept.",
                  who_);
+  PELLUCID_CHECK(numbers_ == later.numbers_, ValueError,
+                 "{}: a number that the function uses changed between two calls. Give it as a "
+                 "tensor among the arguments.",
+                 who_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot &a = slots_[i], &b = later.slots_[i];
+    if (a.live && b.live) continue;
     PELLUCID_CHECK(a.number == b.number && (!a.number || a.bits == b.bits), ValueError,
                    "{}: a number that the function uses changed between two calls. Give it as a "
                    "tensor among the arguments.",
@@ -221,10 +235,12 @@ Tensors TracedProgram::run(TensorList given) const {
   const graph::Graph& g = program_->graph();
   std::vector<void*> addresses(slots_.size(), nullptr);
   std::vector<Ref<Storage>> made(slots_.size());
+  Tensors live;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     Storage* s = slot.exists.get();
     if (slot.input >= 0) s = inputs[static_cast<size_t>(slot.input)].impl().storage.get();
+    if (slot.live) s = live.emplace_back((*slot.live)()).impl().storage.get();
     if (!s && g.storages[i].live_out && g.storages[i].writes > 0) {
       const MemoryCategoryGuard category(g.storages[i].category);
       made[i] = new_storage(g.storages[i].bytes);
@@ -300,6 +316,14 @@ class WholeCapture {
 
 }  // namespace
 
+bool is_sealing() {
+  return (modes & kCapture) != 0 && Capture::own().forbids_values();
+}
+
+void note_live_number(const Tensor& t, std::function<Tensor()> current) {
+  Capture::own().live_numbers.emplace_back(t.impl().storage, std::move(current));
+}
+
 struct Sealed::State {
   mutable std::mutex mutex;  // calls take turns
   int64_t calls = 0;
@@ -341,9 +365,8 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
 }
 
 void Sealed::end(const Tensors& results, std::any prototype) {
-  const std::vector<CapturedCall*> calls = state_->capture->capture().to_flush();
-  auto program = std::make_unique<TracedProgram>("seal", true, calls, state_->arguments, results,
-                                                 state_->program.get());
+  auto program = std::make_unique<TracedProgram>("seal", true, state_->capture->capture(),
+                                                 state_->arguments, results, state_->program.get());
   if (state_->program) state_->program->check_same(*program);
   state_->capture->run();
   state_->capture.reset();
@@ -460,8 +483,8 @@ Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensor
   }
   const Tensors results = f(stand_ins);
   capture.capture().restore();
-  const std::vector<detail::CapturedCall*> calls = capture.capture().to_flush();
-  auto traced = std::make_shared<detail::TracedProgram>("trace", false, calls, stand_ins, results);
+  auto traced = std::make_shared<detail::TracedProgram>("trace", false, capture.capture(), stand_ins,
+                                                        results);
   traced->names = std::move(names);
   return Program(std::move(traced));
 }

@@ -23,12 +23,11 @@ struct TensorForm {
 
 class TracedProgram {
  public:
-  /// Of captured calls that did not run. `who` begins messages. `keeps`: what is seen afterwards and
+  /// Of calls that were captured and did not run. `who` begins messages. `keeps`: what is seen afterwards and
   /// not returned stays in its place, and each run writes it again. `before` was made by an earlier
   /// call of the same function; where both differ, all this one can do is to say so.
-  TracedProgram(const char* who, bool keeps, std::span<CapturedCall* const> calls,
-                const Tensors& inputs, const Tensors& results,
-                const TracedProgram* before = nullptr);
+  TracedProgram(const char* who, bool keeps, Capture& capture, const Tensors& inputs,
+                const Tensors& results, const TracedProgram* before = nullptr);
 
   /// Runs it. Inputs are checked against those that it was made with.
   Tensors run(TensorList inputs) const;
@@ -48,6 +47,7 @@ class TracedProgram {
     Ref<Storage> exists;  // a storage that exists, or neither: made anew, or inside
     bool number = false;  // it holds a number that the function wrote as one
     uint64_t bits = 0;    // its value
+    std::shared_ptr<const std::function<Tensor()>> live;  // gives it anew before each run
     int64_t writes = 0;
   };
   struct Result {
@@ -65,6 +65,7 @@ class TracedProgram {
   std::vector<Slot> slots_;
   std::vector<Result> results_;
   std::vector<std::string> calls_;  // as text, with their lines
+  std::vector<uint64_t> numbers_;   // among their attributes
   std::vector<ProgramStage> stages_;
 };
 

@@ -54,6 +54,7 @@ struct Node {
   uint32_t call = 0;    ///< which captured call it is
   bool in_place = false;  ///< output 0 is input 0
   bool unique = false;  ///< never merged with an equal node: random numbers, recomputation
+  uint64_t seed = 0, random_offset = 0;  ///< of an op that draws random numbers
   std::vector<Use> inputs;
   std::vector<uint32_t> outputs;  ///< values, kNone where nobody needs one
   std::vector<uint32_t> writes;   ///< storages, each once: those of outputs and of changed inputs

@@ -1,9 +1,9 @@
 // Lane: the value type with which formulas become kernels. It is one scalar; a plain loop over
 // Lanes is what the compiler vectorises, so everything here is branch-free and always inlined.
 // Floats follow IEEE; integer + - * wrap (they run on unsigned), x / 0 gives 0 and MIN / -1 wraps,
-// because errors about data are raised before a kernel runs. No function here calls libm, except
-// with kLibm, the variant that loops use for the few elements beyond a polynomial's range;
-// kOrdinary is the variant for blocks in which no such element is.
+// because errors about data are raised before a kernel runs. No function here calls libm; of those
+// in math.h sin, cos, tan and fmod do, beyond the range of their polynomials. kOrdinary is the
+// variant for blocks in which no such element is.
 #pragma once
 
 #include <bit>
@@ -36,8 +36,7 @@ struct LaneMask {
 
 /// What a loop knows about the arguments of a formula.
 enum class LaneMode : uint8_t {
-  Usual,    ///< nothing: special values are handled, without branches
-  Exact,    ///< the argument is beyond a polynomial's range: ask libm
+  Usual,    ///< nothing: every value gets its right result
   Ordinary  ///< the formula's `ordinary` holds: special values need no care
 };
 
@@ -48,8 +47,6 @@ template <class T, Isa I, LaneMode kMode = LaneMode::Usual> struct Lane {
   using Bits = Lane<typename detail::BitsOf<T>::type, I, kMode>;
   /// Whether fma() rounds once.
   static constexpr bool kFma = I >= Isa::V3;
-  /// Whether functions with a bounded range call libm instead of answering NaN beyond it.
-  static constexpr bool kLibm = kMode == LaneMode::Exact;
   /// Whether the care for special values may be left out.
   static constexpr bool kOrdinary = kMode == LaneMode::Ordinary;
 

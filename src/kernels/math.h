@@ -130,26 +130,27 @@ template <Real V> [[gnu::always_inline]] inline V erfc(V x) {
   return select(abs(x) < V(0.5), V(1) - detail::erf_near(x), far);
 }
 
-/// C's fmod: exact, with the sign of x. Quotients too great for one step are left to libm as in
-/// sin.
+/// Where fmod, remainder and floor_div answer without libm: the quotient needs one step, and
+/// two_product neither over- nor underflows.
+template <Real V> [[gnu::always_inline]] inline auto fmod_ordinary(V x, V y) {
+  const V ax = abs(x), ay = abs(y), q = trunc(ax / ay);
+  const V range = detail::constant<V>(0x1p22, 0x1p51);
+  const V least = detail::constant<V>(0x1p-100, 0x1p-900),
+          most = detail::constant<V>(0x1p100, 0x1p900);
+  return (ax < ay) | ((q < range) & (ay > least) & (ax < most));
+}
+
+/// C's fmod: exact, with the sign of x.
 template <Real V> [[gnu::always_inline]] inline V fmod(V x, V y) {
-  if constexpr (V::kLibm)
-    return V(std::fmod(x.v, y.v));
-  else {
-    const V ax = abs(x), ay = abs(y);
-    const V q = trunc(ax / ay);
-    const auto p = detail::two_product(q, ay);
-    V r = (ax - p.hi) - p.lo;
-    r = select(r < V(0), r + ay, r);  // the quotient was rounded up
-    r = select(r >= ay, r - ay, r);
-    r = select(ax < ay, ax, r);  // also for y infinite and for quotients that underflow
-    const V range = detail::constant<V>(0x1p22, 0x1p51);
-    // two_product must neither over- nor underflow
-    const V least = detail::constant<V>(0x1p-100, 0x1p-900),
-            most = detail::constant<V>(0x1p100, 0x1p900);
-    const auto known = (ax < ay) | ((q < range) & (ay > least) & (ax < most));
-    return select(known, copysign(r, x), detail::nan<V>());
-  }
+  const V ax = abs(x), ay = abs(y);
+  const V q = trunc(ax / ay);
+  const auto p = detail::two_product(q, ay);
+  V r = (ax - p.hi) - p.lo;
+  r = select(r < V(0), r + ay, r);  // the quotient was rounded up
+  r = select(r >= ay, r - ay, r);
+  r = select(ax < ay, ax, r);  // also for y infinite and for quotients that underflow
+  return detail::or_libm(fmod_ordinary(x, y), copysign(r, x),
+                         [x, y] { return V(std::fmod(x.v, y.v)); });
 }
 
 namespace detail {

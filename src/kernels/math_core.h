@@ -1,7 +1,7 @@
 // What the generic maths is built from: which types it takes, polynomials, error-free sums.
 //
 // A value type V (Lane, or a JIT value) has V::Scalar (float or double), V::Bits, V::kFma,
-// V::kLibm, V::kOrdinary (arguments fulfil the function's …_ordinary below) and V::from_bits;
+// V::kOrdinary (arguments fulfil the function's …_ordinary below) and V::from_bits;
 // explicit construction from a constant; + - * / and unary -; comparisons that give a mask with & |
 // !; and, found by argument-dependent lookup, select fma abs min max sqrt copysign floor ceil round
 // trunc bits. V::Bits has + - & | ^ << >> == != with its own kind.
@@ -50,6 +50,16 @@ template <class V> [[gnu::always_inline]] inline auto sign_bit() {
 /// x with its sign changed where `sign` has the sign bit.
 template <class V> [[gnu::always_inline]] inline V flip_sign(V x, typename V::Bits sign) {
   return V::from_bits(bits(x) ^ (sign & sign_bit<V>()));
+}
+
+/// r where it is `known`, else what libm answers: a function with a bounded range is right for
+/// every argument. Loops ask for such elements alone (pointwise_loops.h).
+template <class M, class V, class F>
+[[gnu::always_inline]] inline V or_libm(M known, V r, const F& libm) {
+  if constexpr (V::kOrdinary)
+    return r;
+  else
+    return known.v ? r : libm();
 }
 
 /// c0 + c1 x + c2 x² + …, by Horner's rule.

@@ -1,6 +1,5 @@
 // sin, cos, tan and their inverses. Within 2 units in the last place (tan and atan2 3).
-// sin, cos and tan answer NaN for finite arguments beyond kTrigRange, unless V::kLibm, when libm
-// answers: a loop over such a formula recomputes its NaN elements that way (see pointwise_loops.h).
+// Beyond kTrigRange libm answers for sin, cos and tan.
 #pragma once
 
 #include "kernels/math_core.h"
@@ -63,11 +62,6 @@ template <class V> [[gnu::always_inline]] inline auto is_odd(typename V::Bits q)
   return V::from_bits((q << (sizeof(typename V::Scalar) * 8 - 1)) | one_bits<V>()) < V(0);
 }
 
-template <class V> [[gnu::always_inline]] inline V trig_range(V x, V r) {
-  if constexpr (V::kOrdinary) return r;
-  return select(abs(x) <= V(kTrigRange<V>), r, nan<V>());
-}
-
 }  // namespace detail
 
 /// Where sin, cos and tan answer without libm.
@@ -76,44 +70,36 @@ template <Real V> [[gnu::always_inline]] inline auto trig_ordinary(V x) {
 }
 
 template <Real V> [[gnu::always_inline]] inline V sin(V x) {
-  if constexpr (V::kLibm)
-    return V(std::sin(x.v));
-  else {
-    const auto t = detail::reduce_trig(x);
-    const V z = t.r * t.r;
-    const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
-    const V r = select(detail::is_odd<V>(t.quadrant), c, s);
-    return detail::trig_range(
-        x, detail::flip_sign(r, (t.quadrant << (sizeof(typename V::Scalar) * 8 - 2)) ^ bits(x)));
-  }
+  const auto t = detail::reduce_trig(x);
+  const V z = t.r * t.r;
+  const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
+  const V r = select(detail::is_odd<V>(t.quadrant), c, s);
+  return detail::or_libm(
+      trig_ordinary(x),
+      detail::flip_sign(r, (t.quadrant << (sizeof(typename V::Scalar) * 8 - 2)) ^ bits(x)),
+      [x] { return V(std::sin(x.v)); });
 }
 
 template <Real V> [[gnu::always_inline]] inline V cos(V x) {
-  if constexpr (V::kLibm)
-    return V(std::cos(x.v));
-  else {
-    const auto t = detail::reduce_trig(x);
-    const V z = t.r * t.r;
-    const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
-    using B = typename V::Bits;
-    const B quadrant = t.quadrant + B(1);
-    const V r = select(detail::is_odd<V>(quadrant), c, s);
-    return detail::trig_range(
-        x, detail::flip_sign(r, quadrant << (sizeof(typename V::Scalar) * 8 - 2)));
-  }
+  const auto t = detail::reduce_trig(x);
+  const V z = t.r * t.r;
+  const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
+  using B = typename V::Bits;
+  const B quadrant = t.quadrant + B(1);
+  const V r = select(detail::is_odd<V>(quadrant), c, s);
+  return detail::or_libm(trig_ordinary(x),
+                         detail::flip_sign(r, quadrant << (sizeof(typename V::Scalar) * 8 - 2)),
+                         [x] { return V(std::cos(x.v)); });
 }
 
 template <Real V> [[gnu::always_inline]] inline V tan(V x) {
-  if constexpr (V::kLibm)
-    return V(std::tan(x.v));
-  else {
-    const auto t = detail::reduce_trig(x);
-    const V z = t.r * t.r;
-    const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
-    const auto odd = detail::is_odd<V>(t.quadrant);
-    const V r = select(odd, -c, s) / select(odd, s, c);
-    return detail::trig_range(x, detail::flip_sign(r, bits(x)));
-  }
+  const auto t = detail::reduce_trig(x);
+  const V z = t.r * t.r;
+  const V s = detail::sin_poly(t.r, t.r_lo, z), c = detail::cos_poly(t.r, t.r_lo, z);
+  const auto odd = detail::is_odd<V>(t.quadrant);
+  const V r = select(odd, -c, s) / select(odd, s, c);
+  return detail::or_libm(trig_ordinary(x), detail::flip_sign(r, bits(x)),
+                         [x] { return V(std::tan(x.v)); });
 }
 
 namespace detail {

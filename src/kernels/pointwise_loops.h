@@ -3,11 +3,12 @@
 //
 // A formula is a struct with `template <class V> V value(V…) const` and, where it is
 // differentiable, `template <class V> V grad(V g, V…) const`. What a loop calls and which types it
-// reads and writes is the Kind; for which types it exists is the Types policy. A formula that calls
-// sin, cos, tan, fmod, remainder or floor_div has a member `static constexpr bool kUsesLibm =
-// true`: results that are NaN are then computed again with libm. A formula of one argument may have
-// `template <class V> static auto ordinary(V x)`: blocks in which it holds everywhere run with
-// V::kOrdinary, where the maths leaves out the care for special values and gives the same bits.
+// reads and writes is the Kind; for which types it exists is the Types policy. A formula may have
+// `template <class V> static auto ordinary(V x)`, or of all its arguments: blocks in which it holds
+// everywhere run with V::kOrdinary, where the maths leaves out the care for special values and
+// gives the same bits. A formula that calls sin, cos, tan, fmod, remainder or floor_div has a
+// member `static constexpr bool kUsesLibm = true`: of its other blocks only the elements that are
+// not ordinary run without V::kOrdinary, one by one, because libm may answer for them.
 #pragma once
 
 #include <cstdint>
@@ -112,16 +113,40 @@ template <class F, class K, class T> struct FormulaLoop {
   }
 
  private:
-  /// Not for a gradient that reads the result: `ordinary` is about the formula's argument.
+  /// Not for a gradient that reads the result: `ordinary` is about the formula's arguments.
   template <class V> static constexpr bool has_ordinary() {
     constexpr bool from_result = std::is_same_v<K, GradKind<K::arity>> && requires {
       F::kGradFromOutput;
     };
-    constexpr bool told = requires(V x) { F::ordinary(x); };
-    return told && !from_result && std::is_floating_point_v<T> && !K::bool_out;
+    constexpr bool told = tells_of_one<V>() || tells_of_two<V>();
+    return told && !from_result && !K::bool_out;
   }
-  /// Elements [begin, end) as if the formula's argument, the last of the inputs, were ordinary all
-  /// over; whether it was. One loop for both: a look beforehand would wait for memory alone.
+  template <class V> static constexpr bool tells_of_one() {
+    if constexpr (std::is_floating_point_v<T>) return requires(V x) {
+        F::ordinary(x);
+      };
+    else
+      return false;
+  }
+  template <class V> static constexpr bool tells_of_two() {
+    if constexpr (std::is_floating_point_v<T> && std::is_same_v<K, ValueKind<2>>)
+      return requires(V x) { F::ordinary(x, x); };
+    else
+      return false;
+  }
+  /// Whether the arguments of element i are ordinary: that of a formula of one argument is the last
+  /// of the inputs.
+  template <Isa I>
+  [[gnu::always_inline]] static bool ordinary_at(const void* const* inputs, int64_t i) {
+    using V = Lane<T, I>;
+    const V last = detail::load<T, V>(inputs[K::arity - 1], i);
+    if constexpr (tells_of_one<V>())
+      return F::ordinary(last).v;
+    else
+      return F::ordinary(detail::load<T, V>(inputs[0], i), last).v;
+  }
+  /// Elements [begin, end) as if the arguments were ordinary all over; whether they were. One loop
+  /// for both: a look beforehand would wait for memory alone.
   template <Isa I>
   [[gnu::always_inline]] static bool ordinary(const F& f, void* out, const void* const* inputs,
                                               int64_t begin, int64_t end) {
@@ -129,7 +154,7 @@ template <class F, class K, class T> struct FormulaLoop {
     typename detail::BitsOf<T>::type others = 0;  // as wide as T, which keeps the loop vectorised
 #pragma GCC ivdep
     for (int64_t i = begin; i < end; ++i) {
-      others |= F::ordinary(detail::load<T, Lane<T, I>>(inputs[K::arity - 1], i)).v ? 0 : 1;
+      others |= ordinary_at<I>(inputs, i) ? 0 : 1;
       o[i] =
           at<Lane<T, I, LaneMode::Ordinary>>(f, inputs, i, std::make_index_sequence<K::arity>()).v;
     }
@@ -139,7 +164,7 @@ template <class F, class K, class T> struct FormulaLoop {
   template <Isa I>
   [[gnu::always_inline]] static void any(const F& f, void* out, const void* const* inputs,
                                          int64_t begin, int64_t end) {
-    if constexpr (detail::uses_libm<F>() && std::is_floating_point_v<T> && !K::bool_out)
+    if constexpr (detail::uses_libm<F>() && has_ordinary<Lane<T, I>>())
       with_libm<I>(f, out, inputs, begin, end);
     else
       plain<Lane<T, I>>(f, out, inputs, begin, end);
@@ -157,21 +182,20 @@ template <class F, class K, class T> struct FormulaLoop {
   [[gnu::always_inline]] static void with_libm(const F& f, void* out, const void* const* inputs,
                                                int64_t first, int64_t end) {
     constexpr int64_t block = 256;
-    alignas(64) T buffer[block];  // the inputs must survive until NaN results were looked at
+    alignas(64) T buffer[block];  // the inputs must survive until all elements are right
+    constexpr auto arguments = std::make_index_sequence<K::arity>();
     for (int64_t begin = first; begin < end; begin += block) {
       const int64_t count = end - begin < block ? end - begin : block;
+      typename detail::BitsOf<T>::type others = 0;
 #pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i)
-        buffer[i] = at<Lane<T, I>>(f, inputs, begin + i, std::make_index_sequence<K::arity>()).v;
-      typename detail::BitsOf<T>::type nans = 0;
-      for (int64_t i = 0; i < count; ++i) nans |= buffer[i] != buffer[i] ? 1 : 0;
-      if (nans != 0) [[unlikely]] {
-        for (int64_t i = 0; i < count; ++i) {
-          if (buffer[i] != buffer[i])
-            buffer[i] = at<Lane<T, I, LaneMode::Exact>>(f, inputs, begin + i,
-                                                        std::make_index_sequence<K::arity>())
-                            .v;
-        }
+      for (int64_t i = 0; i < count; ++i) {
+        others |= ordinary_at<I>(inputs, begin + i) ? 0 : 1;
+        buffer[i] = at<Lane<T, I, LaneMode::Ordinary>>(f, inputs, begin + i, arguments).v;
+      }
+      if (others != 0) [[unlikely]] {
+        for (int64_t i = 0; i < count; ++i)
+          if (!ordinary_at<I>(inputs, begin + i))
+            buffer[i] = at<Lane<T, I>>(f, inputs, begin + i, arguments).v;
       }
       std::memcpy(static_cast<T*>(out) + begin, buffer, static_cast<size_t>(count) * sizeof(T));
     }

@@ -82,12 +82,13 @@ void fill_mapped(DType type, void* out, int64_t n, PhiloxRange range, const Map&
 template <Isa I, class T>
 [[gnu::always_inline]] inline void to_normals(T* values, int64_t n, T mean, T deviation) {
   using V = Lane<T, I>;
+  using Turn = Lane<T, I, LaneMode::Ordinary>;  // an angle below 2 pi
   T radius[kChunk / 2], angle[kChunk / 2];
   const int64_t pairs = n / 2;
   for (int64_t i = 0; i < pairs; ++i) radius[i] = values[2 * i], angle[i] = values[2 * i + 1];
   for (int64_t i = 0; i < pairs; ++i) radius[i] = sqrt(V(-2) * log(V(1) - V(radius[i]))).v;
   for (int64_t i = 0; i < pairs; ++i) {
-    const V turn(T(2) * std::numbers::pi_v<T> * angle[i]), r(radius[i]);
+    const Turn turn(T(2) * std::numbers::pi_v<T> * angle[i]), r(radius[i]);
     radius[i] = (r * cos(turn)).v;
     angle[i] = (r * sin(turn)).v;
   }

@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "pellucid/autograd.h"
+#include "pellucid/creation.h"
+#include "pellucid/lazy.h"
 #include "pellucid/operators.h"
 #include "pellucid/ops.h"
 
@@ -21,32 +23,45 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
+Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
+                      bool error_if_nonfinite) {
   PELLUCID_CHECK(norm_type >= 0, ValueError,
                  "clip_grad_norm_: the norm's type must not be negative, but is {}.", norm_type);
   const NoGradGuard off;
-  const std::vector<Tensor> grads = gradients(parameters);
-  if (grads.empty()) return 0.0;
-  if (norm_type == 0) return static_cast<double>(grads.size());
+  if (tensors.empty()) return zeros({});
+  if (norm_type == 0) return full({}, static_cast<double>(tensors.size()), get_default_dtype());
   std::vector<Tensor> norms;
-  norms.reserve(grads.size());
-  for (const Tensor& g : grads) norms.push_back(linalg_vector_norm(g, norm_type));
-  return linalg_vector_norm(stack(norms), norm_type).item<double>();
+  norms.reserve(tensors.size());
+  for (const Tensor& t : tensors) norms.push_back(linalg_vector_norm(t, norm_type));
+  Tensor total = linalg_vector_norm(stack(norms), norm_type);
+  if (error_if_nonfinite) {
+    const double value = total.item<double>();
+    PELLUCID_CHECK(std::isfinite(value), ValueError,
+                   "clip_grad_norm_: the gradients' norm of order {} is {}, so they cannot be "
+                   "clipped. Pass error_if_nonfinite = false to scale them anyway.",
+                   norm_type, value);
+  }
+  return total;
+}
+
+void clip_grads_with_norm_(const std::vector<Tensor>& parameters, double max_norm,
+                           const Tensor& total_norm) {
+  const NoGradGuard off;
+  const Tensor scale = (max_norm / (total_norm + 1e-6)).clamp_max(1.0);
+  // A product with 1 changes nothing, but moves every gradient; a lazy program does not look.
+  if (!LazyGuard::is_enabled() && scale.item<double>() == 1.0) return;
+  for (const Tensor& g : gradients(parameters)) g.mul_(scale);
+}
+
+double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
+  return get_total_norm(gradients(parameters), norm_type).item<double>();
 }
 
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,
                        bool error_if_nonfinite) {
-  const double total = grad_norm(parameters, norm_type);
-  PELLUCID_CHECK(!error_if_nonfinite || std::isfinite(total), ValueError,
-                 "clip_grad_norm_: the gradients' norm of order {} is {}, so they cannot be "
-                 "clipped. Pass error_if_nonfinite = false to scale them anyway.",
-                 norm_type, total);
-  const double scale = max_norm / (total + 1e-6);
-  if (scale < 1.0 || std::isnan(scale)) {
-    const NoGradGuard off;
-    for (const Tensor& g : gradients(parameters)) g.mul_(scale);
-  }
-  return total;
+  const Tensor total = get_total_norm(gradients(parameters), norm_type, error_if_nonfinite);
+  clip_grads_with_norm_(parameters, max_norm, total);
+  return total.item<double>();
 }
 
 void clip_grad_value_(const std::vector<Tensor>& parameters, double clip_value) {

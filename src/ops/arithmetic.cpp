@@ -129,7 +129,8 @@ extern constinit const OpDef add_op = {
     .onnx = {"Add", 14},
     .samples = add_samples,
     .any_layout = true,
-    .describes = true};
+    .describes = true,
+    .structural_attrs = 0b1};  // an alpha of 1 has a loop of its own
 
 extern constinit const OpDef sub_op = {
     .schema = "sub|subtract[_](Tensor self, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
@@ -142,7 +143,8 @@ extern constinit const OpDef sub_op = {
     .onnx = {"Sub", 14},
     .samples = sub_samples,
     .any_layout = true,
-    .describes = true};
+    .describes = true,
+    .structural_attrs = 0b1};  // an alpha of 1 has a loop of its own
 
 extern constinit const OpDef rsub_op = {
     .schema = "rsub(Tensor self, Tensor|Scalar other, Scalar alpha=1) -> Tensor",

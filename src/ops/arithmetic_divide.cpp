@@ -12,6 +12,7 @@ namespace {
 struct FloorDiv {
   static constexpr double kFlops = 4;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return floor_div(a, b); }
 };
 struct TruncDiv {
@@ -21,11 +22,13 @@ struct TruncDiv {
 struct Fmod {
   static constexpr double kFlops = 4;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return fmod(a, b); }
 };
 struct Remainder {
   static constexpr double kFlops = 5;
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V a, V b) { return fmod_ordinary(a, b); }
   template <class V> V value(V a, V b) const { return remainder(a, b); }
 };
 
@@ -45,14 +48,17 @@ bool has_zero(const Tensor& t, DType promoted) {
   });
 }
 
-template <class F> void run_division(Call& c) {
+void check_divisor(const Call& c) {
   const DType promoted = result_type(c);
-  if (!is_floating(promoted)) {
-    PELLUCID_CHECK(c.out().numel() == 0 || !has_zero(c.in(1), promoted), ValueError,
-                   "{}: ZeroDivisionError: an integer is divided by zero (self {}, other {}). "
-                   "Floating tensors give inf or NaN instead.",
-                   c.name(), describe(c.in(0)), describe(c.in(1)));
-  }
+  if (is_floating(promoted)) return;
+  PELLUCID_CHECK(c.out().numel() == 0 || !has_zero(c.in(1), promoted), ValueError,
+                 "{}: ZeroDivisionError: an integer is divided by zero (self {}, other {}). "
+                 "Floating tensors give inf or NaN instead.",
+                 c.name(), describe(c.in(0)), describe(c.in(1)));
+}
+
+template <class F> void run_division(Call& c) {
+  check_divisor(c);
   run_formula<F, 2, kernels::AllTypes, Result::Same>(c);
 }
 
@@ -146,7 +152,10 @@ extern constinit const OpDef div_mode_op = {
     .infer = infer_div_mode,
     .cost = formula_cost<TruncDiv>,
     .kernel = run_div_mode,
-    .refuses_values = refuses_integers,
+    .check =
+        [](const Call& c) {
+          if (mode_of(c) != Mode::None) check_divisor(c);
+        },
     .saved = Saved::Inputs,
     .vjp = div_mode_vjp,
     .samples = div_mode_samples,
@@ -160,7 +169,7 @@ extern constinit const OpDef floor_divide_op = {
     .infer = infer_pointwise<Result::Same, Accept::NoBool>,
     .cost = formula_cost<FloorDiv>,
     .kernel = run_division<FloorDiv>,
-    .refuses_values = refuses_integers,
+    .check = check_divisor,
     .vjp = no_gradient,
     .samples = modulo_samples,
     .any_layout = true,
@@ -173,7 +182,7 @@ extern constinit const OpDef fmod_op = {
     .infer = infer_pointwise<Result::Same, Accept::NoBool>,
     .cost = formula_cost<Fmod>,
     .kernel = run_division<Fmod>,
-    .refuses_values = refuses_integers,
+    .check = check_divisor,
     .saved = Saved::Inputs,
     .vjp = [](const Vjp& v) { return modulo_vjp(v, "trunc"); },
     .samples = modulo_samples,
@@ -187,7 +196,7 @@ extern constinit const OpDef remainder_op = {
     .infer = infer_pointwise<Result::Same, Accept::NoBool>,
     .cost = formula_cost<Remainder>,
     .kernel = run_division<Remainder>,
-    .refuses_values = refuses_integers,
+    .check = check_divisor,
     .saved = Saved::Inputs,
     .vjp = [](const Vjp& v) { return modulo_vjp(v, "floor"); },
     .samples = modulo_samples,

@@ -253,7 +253,8 @@ extern constinit const OpDef pow_op = {
     .onnx = {"Pow", 15},
     .samples = pow_samples,
     .any_layout = true,
-    .describes = true};
+    .describes = true,
+    .structural_numbers = 0b10};  // small exponents have kernels of their own
 
 extern constinit const OpDef float_power_op = {
     .schema = "float_power[_](Tensor|Scalar self, Tensor|Scalar exponent) -> Tensor",

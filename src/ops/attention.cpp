@@ -472,6 +472,7 @@ extern constinit const OpDef flash_attention_op = {
                           0.125};
           });
         },
+    .structural_attrs = 0b001,  // whether there is dropout
     .random_count = [](const Call& c) -> uint64_t {
       if (c.number(0) == 0) return 0;
       return static_cast<uint64_t>(kernels::attention_dropout_counters(
@@ -491,24 +492,27 @@ extern constinit const OpDef flash_attention_backward_op = {
     .kernel = run_attention_backward,
     .saved = Saved{0b1001111, 0, 0},
     .vjp = attention_backward_vjp,
-    .samples = [](Samples& s) {
-      // out and logsumexp depend on the other inputs, so finite differences do not apply;
-      // flash_attention's do.
-      const auto add = [&](const Value& mask, bool causal) {
-        const Tensor q = sample_randn({1, 2, 3, 2}), k = sample_randn({1, 2, 3, 2}),
-                     v = sample_randn({1, 2, 3, 2});
-        const Tensor scores = q.matmul(k.mT()).mul(0.7);
-        s.add_no_grad({sample_randn({1, 2, 3, 2}), q, k, v, scores.softmax(-1).matmul(v),
-                       scores.logsumexp(-1), mask, 0.0, causal, 0.7, 0, 0});
-      };
-      add(Value(), false);
-      const Tensor t = sample_randn({1, 2, 3, 2});
-      s.error({t, t, t, t, t, sample_randn({1, 2, 4}), Value(), 0.0, false, 0.7, 0, 0},
-              "'logsumexp' must be float64 of sizes [1, 2, 3]");
-      s.error({sample_randn({1, 2, 4, 2}), t, t, t, t, sample_randn({1, 2, 3}), Value(), 0.0, false,
-               0.7, 0, 0},
-              "'grad_out' and 'out' must have sizes [1, 2, 3, 2]");
-    }};
+    .samples =
+        [](Samples& s) {
+          // out and logsumexp depend on the other inputs, so finite differences do not apply;
+          // flash_attention's do.
+          const auto add = [&](const Value& mask, bool causal) {
+            const Tensor q = sample_randn({1, 2, 3, 2}), k = sample_randn({1, 2, 3, 2}),
+                         v = sample_randn({1, 2, 3, 2});
+            const Tensor scores = q.matmul(k.mT()).mul(0.7);
+            s.add_no_grad({sample_randn({1, 2, 3, 2}), q, k, v, scores.softmax(-1).matmul(v),
+                           scores.logsumexp(-1), mask, 0.0, causal, 0.7, 0, 0});
+          };
+          add(Value(), false);
+          const Tensor t = sample_randn({1, 2, 3, 2});
+          s.error({t, t, t, t, t, sample_randn({1, 2, 4}), Value(), 0.0, false, 0.7, 0, 0},
+                  "'logsumexp' must be float64 of sizes [1, 2, 3]");
+          s.error({sample_randn({1, 2, 4, 2}), t, t, t, t, sample_randn({1, 2, 3}), Value(), 0.0,
+                   false, 0.7, 0, 0},
+                  "'grad_out' and 'out' must have sizes [1, 2, 3, 2]");
+        },
+    .run_time_attrs = 0b11000,   // seed and offset
+    .structural_attrs = 0b001};  // whether there is dropout
 
 extern constinit const OpDef attention_dropout_op = {
     .schema = "_attention_dropout(Tensor self, float p, int seed, int offset) -> Tensor",
@@ -534,7 +538,8 @@ extern constinit const OpDef attention_dropout_op = {
         [](Samples& s) {
           s.add({sample_randn({1, 2, 2, 5}), 0.4, 7, 3});
           s.error({sample_randn({2, 2}), 1.0, 7, 3}, "less than 1");
-        }};
+        },
+    .run_time_attrs = 0b110};  // seed and offset
 
 extern constinit const OpDef scaled_dot_product_attention_op = {
     .schema =

@@ -80,14 +80,10 @@ Tensor contiguous_values(const Tensor& t);
 /// Whether `t`'s elements fill their memory without gaps, in some order of dims.
 bool is_dense(const Tensor& t);
 
-/// For OpDef::refuses_values: indices out of range, singular matrices, probabilities beyond 1.
-inline bool refuses_some(const Call&) { return true; }
-/// The op of a factory as one whose kernel may throw because of values.
-constexpr OpDef refusing(OpDef op) {
-  op.refuses_values = refuses_some;
+/// The op of a factory as one that refuses some values.
+constexpr OpDef checked(OpDef op, void (*check)(const Call&)) {
+  op.check = check;
   return op;
 }
-/// Integers divided by 0, and numbers that do not fit an integer dtype.
-inline bool refuses_integers(const Call& c) { return !is_floating(c.out().dtype()); }
 
 }  // namespace pellucid

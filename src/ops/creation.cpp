@@ -223,6 +223,7 @@ extern constinit const OpDef arange_op = {
           s.error({5}, "found bool", {{"dtype", kBool}});
           s.large([] { return Values{int64_t{1} << 22}; }, {{"dtype", kFloat32}});
         },
+    .structural_attrs = 0b1,  // they say how many there are
 };
 
 extern constinit const OpDef arange_start_op = {
@@ -241,6 +242,7 @@ extern constinit const OpDef arange_start_op = {
           s.add({0.5, 3});
           s.error({3, 2}, "leads the wrong way");
         },
+    .structural_attrs = 0b11,  // they say how many there are
 };
 
 extern constinit const OpDef arange_step_op = {
@@ -263,6 +265,7 @@ extern constinit const OpDef arange_step_op = {
           s.error({0, 5, 0}, "step must not be 0");
           s.error({0, 5, -1}, "leads the wrong way");
         },
+    .structural_attrs = 0b111,  // they say how many there are
 };
 
 extern constinit const OpDef linspace_op = {
@@ -388,14 +391,14 @@ extern constinit const OpDef scalar_tensor_op = {
     .schema = "scalar_tensor(Scalar s, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
     .doc = "A number as a tensor without dimensions.",
     .kind = OpKind::Creation,
-    .infer = [](Call& c) { c.make_output({}, c.dtype_if(1).value_or(get_default_dtype())); },
-    .cost = write_cost,
-    .kernel =
+    .infer =
         [](Call& c) {
-          check_fits("scalar_tensor", c.scalar(0), c.out().dtype());
-          fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); });
+          const DType dtype = c.dtype_if(1).value_or(get_default_dtype());
+          check_fits("scalar_tensor", c.scalar(0), dtype);
+          c.make_output({}, dtype);
         },
-    .refuses_values = refuses_integers,
+    .cost = write_cost,
+    .kernel = [](Call& c) { fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); }); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

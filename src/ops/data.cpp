@@ -36,14 +36,20 @@ void infer(Call& c) {
   c.make_output(sizes, kFloat32);
 }
 
-void run(Call& c) {
-  const NoGradGuard off;
-  const Tensor self = contiguous_values(c.in(0)), index = contiguous_values(c.in(1));
+Tensor checked_rows(const Call& c) {
+  Tensor index = contiguous_values(c.in(1));
+  const int64_t rows = c.in(0).size(0);
   const int64_t bad = kernels::first_bad_index(index.raw<int64_t>(), index.sizes(),
-                                               index.raw_strides(), self.size(0), false);
+                                               index.raw_strides(), rows, false);
   PELLUCID_CHECK(bad < 0, IndexError,
                  "gather_normalize: index {} at position {} is outside the {} rows of 'self'.",
-                 index.raw<int64_t>()[bad], bad, self.size(0));
+                 index.raw<int64_t>()[bad], bad, rows);
+  return index;
+}
+
+void run(Call& c) {
+  const NoGradGuard off;
+  const Tensor self = contiguous_values(c.in(0)), index = checked_rows(c);
   const Tensor mean = c.has_in(2) ? contiguous_values(c.in(2)) : Tensor();
   const Tensor stddev = c.has_in(3) ? contiguous_values(c.in(3)) : Tensor();
   const int64_t channels = self.size(1);
@@ -72,7 +78,7 @@ extern constinit const OpDef gather_normalize_op = {
           return Cost{3 * n, n * static_cast<double>(c.in(0).element_size() + 4)};
         },
     .kernel = run,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_rows(c); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

@@ -94,7 +94,7 @@ extern constinit const OpDef linalg_solve_triangular_op = {
                       moved_bytes(c)};
         },
     .kernel = run_solve_triangular,
-    .refuses_values = refuses_some,
+    .at_once = true,
     .saved = Saved::input(0) | Saved::output(0),
     .vjp = solve_triangular_vjp,
     .samples =

@@ -20,16 +20,20 @@ void infer_embedding(Call& c) {
   c.make_output(sizes, c.in(0).dtype());
 }
 
+// Input 1 as int64, all of it rows of a table of that many.
+Tensor checked_rows(const Call& c, int64_t rows) {
+  Tensor indices = contiguous_values(c.in(1).to(kInt64));
+  const int64_t bad =
+      kernels::first_bad_index(indices.raw<int64_t>(), {indices.numel()}, {1}, rows, false);
+  PELLUCID_CHECK(bad < 0, IndexError, "{}: index {} is out of range for a table of {} rows.",
+                 c.name(), indices.raw<int64_t>()[bad], rows);
+  return indices;
+}
+
 void run_embedding(Call& c) {
-  const Tensor weight = contiguous_values(c.in(0));
-  const Tensor indices = contiguous_values(c.in(1).to(kInt64));
-  const int64_t n = indices.numel(), rows = weight.size(0);
-  const int64_t bad = kernels::first_bad_index(indices.raw<int64_t>(), {n}, {1}, rows, false);
-  PELLUCID_CHECK(bad < 0, IndexError,
-                 "embedding: index {} is out of range for a table of {} rows (weight {}).",
-                 indices.raw<int64_t>()[bad], rows, weight.sizes());
-  kernels::index_select(weight.element_size(), weight.raw_data(), 1, rows, weight.size(1),
-                        indices.raw<int64_t>(), n, c.out().raw_data());
+  const Tensor weight = contiguous_values(c.in(0)), indices = checked_rows(c, weight.size(0));
+  kernels::index_select(weight.element_size(), weight.raw_data(), 1, weight.size(0), weight.size(1),
+                        indices.raw<int64_t>(), indices.numel(), c.out().raw_data());
 }
 
 // How often each of `rows` rows is looked up, at least once, as a column of that dtype.
@@ -65,12 +69,7 @@ void infer_embedding_backward(Call& c) {
 }
 
 void run_embedding_backward(Call& c) {
-  const Tensor grad = contiguous_values(c.in(0)), indices = contiguous_values(c.in(1).to(kInt64));
-  const int64_t bad =
-      kernels::first_bad_index(indices.raw<int64_t>(), {indices.numel()}, {1}, c.integer(0), false);
-  PELLUCID_CHECK(bad < 0, IndexError,
-                 "embedding_dense_backward: index {} is out of range for a table of {} rows.",
-                 indices.raw<int64_t>()[bad], c.integer(0));
+  const Tensor grad = contiguous_values(c.in(0)), indices = checked_rows(c, c.integer(0));
   kernels::embedding_backward(grad.dtype(), grad.raw_data(), indices.raw<int64_t>(),
                               indices.numel(), c.integer(0), c.out().size(1), c.integer(1),
                               c.out().raw_data());
@@ -96,7 +95,7 @@ extern constinit const OpDef embedding_op = {
           return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())};
         },
     .kernel = run_embedding,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_rows(c, c.in(0).size(0)); },
     .saved = Saved::input(1),
     .vjp = embedding_vjp,
     .onnx = {"Gather", 13},
@@ -127,7 +126,7 @@ extern constinit const OpDef embedding_dense_backward_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_embedding_backward,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_rows(c, c.integer(0)); },
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       const Tensor scaled = v.flag(2) && v.in(1).numel() > 0

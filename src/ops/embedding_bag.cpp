@@ -1,5 +1,7 @@
 // Bags of looked-up rows: embedding_bag, over three primitives. _sum_rows moves rows of one table
 // to another and adds them up; turned round it is its own gradient.
+#include <algorithm>
+
 #include "kernels/bags.h"
 #include "kernels/index.h"
 #include "ops/conv.h"
@@ -32,6 +34,8 @@ struct Pairs {
   Tensor from, to;
   kernels::RowPairs args;
 };
+
+void check_pairs(const Call& c) { const Pairs pairs(c, c.in(0), c.integer(0)); }
 
 void infer_rows(Call& c, DType dtype) {
   check_defined(c, 0, "self");
@@ -93,12 +97,11 @@ void run_argmax_rows(Call& c) {
     kernels::argmax_rows(pairs.args, self.raw<float>(), c.out().raw<int64_t>());
 }
 
-// offsets [bags] (or [bags + 1] with the end) of a list of n entries: the bag of each entry.
-void run_bag_numbers(Call& c) {
-  const Tensor offsets = contiguous_values(c.in(0).to(kInt64));
+// offsets [bags], or [bags + 1] with the end, of a list of n entries.
+Tensor checked_offsets(const Call& c) {
+  Tensor offsets = contiguous_values(c.in(0).to(kInt64));
   const int64_t n = c.integer(0), count = offsets.numel();
   const int64_t* const starts = offsets.raw<int64_t>();
-  int64_t* const out = c.out().raw<int64_t>();
   PELLUCID_CHECK(count == 0 || starts[0] == 0, ValueError,
                  "{}: the first bag must begin at 0, found {}.", c.name(), starts[0]);
   for (int64_t b = 0; b < count; ++b) {
@@ -112,8 +115,18 @@ void run_bag_numbers(Call& c) {
                    "{}: with include_last_offset the last offset must be {}, the number of "
                    "indices, found {}.",
                    c.name(), n, starts[b]);
-    for (int64_t i = starts[b]; i < end; ++i) out[i] = b;
   }
+  return offsets;
+}
+
+// The bag of each entry.
+void run_bag_numbers(Call& c) {
+  const Tensor offsets = checked_offsets(c);
+  const int64_t n = c.integer(0), count = offsets.numel();
+  const int64_t* const starts = offsets.raw<int64_t>();
+  int64_t* const out = c.out().raw<int64_t>();
+  for (int64_t b = 0; b < count; ++b)
+    std::fill(out + starts[b], out + (b + 1 == count ? n : starts[b + 1]), b);
 }
 
 enum BagMode : int64_t { kBagSum, kBagMean, kBagMax };
@@ -191,7 +204,7 @@ extern constinit const OpDef sum_rows_op = {
                       read * bytes + static_cast<double>(c.out().nbytes() + 2 * c.in(1).nbytes())};
         },
     .kernel = run_sum_rows,
-    .refuses_values = refuses_some,
+    .check = check_pairs,
     .saved = Saved::crossed_input(0) | Saved::input(1) | Saved::input(2) | Saved::crossed_input(3),
     .vjp = sum_rows_vjp,
     .samples =
@@ -227,7 +240,7 @@ extern constinit const OpDef argmax_rows_op = {
                                 static_cast<double>(c.out().nbytes())};
         },
     .kernel = run_argmax_rows,
-    .refuses_values = refuses_some,
+    .check = check_pairs,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -256,7 +269,7 @@ extern constinit const OpDef bag_numbers_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_bag_numbers,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_offsets(c); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

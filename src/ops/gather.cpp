@@ -61,6 +61,12 @@ struct GatherCall {
   }
 };
 
+void check_positions(const Call& c) {
+  if (c.in(1).numel() == 0) return;
+  const int64_t d = wrap_dim(c.name(), c.integer(0), c.in(0).dim());
+  checked_index(c, c.in(1), sizes_1d(c.in(0))[static_cast<size_t>(d)], false);
+}
+
 void infer_gather(Call& c) {
   check_defined(c, 0, "self");
   check_defined(c, 1, "index");
@@ -208,7 +214,7 @@ extern constinit const OpDef gather_op = {
           g.check(c, kernels::gather(c.out().element_size(), g.args, c.in(0).raw_data(),
                                      c.out().raw_data()));
         },
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       const Tensor start = zeros({}, v.grad.dtype()).expand(v.in_sizes(0));
@@ -237,7 +243,7 @@ extern constinit const OpDef scatter_src_op = {
     .infer = infer_scatter,
     .cost = scatter_cost,
     .kernel = run_scatter<ScatterAs::Copy>,
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.scatter(v.integer(0), v.in(1), 0) : Tensor(), Tensor(),
@@ -268,7 +274,7 @@ extern constinit const OpDef scatter_value_op = {
     .infer = infer_scatter,
     .cost = scatter_cost,
     .kernel = run_scatter_value,
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.grad.scatter(v.integer(0), v.in(1), 0), Tensor()};
@@ -291,7 +297,7 @@ extern constinit const OpDef scatter_add_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Add>,
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.grad, Tensor(),
@@ -321,7 +327,7 @@ extern constinit const OpDef scatter_multiply_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Multiply>,
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::Inputs,
     .vjp = scatter_multiply_vjp,
     .samples =
@@ -346,7 +352,7 @@ extern constinit const OpDef scatter_extreme_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_scatter<ScatterAs::Extreme>,
-    .refuses_values = refuses_some,
+    .check = check_positions,
     .saved = Saved::InputsAndOutputs,
     .vjp = scatter_extreme_vjp,
     .samples =

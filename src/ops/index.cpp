@@ -242,6 +242,28 @@ void infer_index_put(Call& c) {
   c.make_output(c.in(0).sizes(), c.in(0).dtype());
 }
 
+/// What index_put writes to, and whether the values broadcast to it.
+Prepared prepare_put(const Call& c, const Tensors& indices) {
+  const Tensor& values = c.in(c.input_count() - 1);
+  Prepared p = prepare("index_put", c.out().impl(), indices);
+  const Dims sizes = p.layout.sizes();
+  PELLUCID_CHECK(
+      broadcasts_to(values.sizes(), sizes), ShapeError,
+      "index_put: values of sizes {} do not broadcast to the indexed sizes {} (self {}).",
+      values.sizes(), sizes, c.in(0).sizes());
+  return p;
+}
+
+// A mask alone, with one value, cannot be wrong: it need not be computed.
+void check_index_put(const Call& c) {
+  const size_t last = c.input_count() - 1;
+  const Indices indices = c.inputs().subspan(1, last - 1);
+  const Tensor& values = c.in(last);
+  if (indices.size() == 1 && is_mask(*indices[0]) && values.numel() == 1 && values.dim() <= 1)
+    return;
+  prepare_put(c, by_dim(indices));
+}
+
 // Sums whole rows where one dim is indexed and all is row-major: the gradient of x[i], with the
 // faster kernel.
 bool add_rows(const Tensor& out, const Prepared& p, const Tensors& indices, const Tensor& values,
@@ -265,13 +287,9 @@ void run_index_put(Call& c) {
   const Tensor& out = c.out();
   const size_t last = c.input_count() - 1;
   const Tensors indices = by_dim(c.inputs().subspan(1, last - 1));
-  Prepared p = prepare("index_put", out.impl(), indices);
+  Prepared p = prepare_put(c, indices);
   const Dims sizes = p.layout.sizes();
   Tensor values = c.in(last);
-  PELLUCID_CHECK(
-      broadcasts_to(values.sizes(), sizes), ShapeError,
-      "index_put: values of sizes {} do not broadcast to the indexed sizes {} (self {}).",
-      values.sizes(), sizes, self.sizes());
   if (!c.in_place())
     kernels::copy_strided(out.sizes(), out.raw_data(), out.dtype(), out.raw_strides().data(),
                           self.raw_data(), self.dtype(), self.raw_strides().data());
@@ -304,7 +322,7 @@ extern constinit const OpDef index_op = {
           return Cost{0, bytes};
         },
     .kernel = run_index,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { prepare("index", c.in(0).impl(), by_dim(c.inputs().subspan(1))); },
     .saved = {0xfffffffeu, 0, false},  // the indices
     .vjp = [](const Vjp& v) -> Tensors {
       Tensors out(v.input_count());
@@ -349,7 +367,7 @@ extern constinit const OpDef index_put_op = {
                       moved_bytes(c)};
         },
     .kernel = run_index_put,
-    .refuses_values = refuses_some,
+    .check = check_index_put,
     .saved = {0xfffffffeu, 0,
               false},  // the indices; the list's length varies, so values is kept with them, unread
     .vjp = [](const Vjp& v) -> Tensors {

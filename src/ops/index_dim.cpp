@@ -49,9 +49,14 @@ void infer_index_select(Call& c) {
   c.make_output(sizes, c.in(0).dtype());
 }
 
+// The index of a call, all of it entries of dim.
+Tensor checked_entries(const Call& c) {
+  return checked_index(c, c.in(1), along(c, c.in(0)).size, false);
+}
+void check_entries(const Call& c) { checked_entries(c); }
+
 void run_index_select(Call& c) {
-  const Tensor self = contiguous_values(c.in(0)),
-               index = checked_index(c, c.in(1), along(c, c.in(0)).size, false);
+  const Tensor self = contiguous_values(c.in(0)), index = checked_entries(c);
   const Along a = along(c, self);
   kernels::index_select(self.element_size(), self.raw_data(), a.outer, a.size, a.inner,
                         index.raw<int64_t>(), index.numel(), c.out().raw_data());
@@ -76,8 +81,7 @@ void infer_index_write(Call& c) {
 
 void run_index_add(Call& c) {
   const Along a = along(c, c.in(0));
-  const Tensor index = checked_index(c, c.in(1), a.size, false),
-               source = contiguous_values(c.in(2));
+  const Tensor index = checked_entries(c), source = contiguous_values(c.in(2));
   // PyTorch cuts the fraction of alpha off before it multiplies integers.
   const double alpha =
       is_floating(c.out().dtype()) ? c.number(1) : static_cast<double>(c.scalar(1).toLong());
@@ -107,14 +111,19 @@ void write_entries(Call& c, const Tensor& index, const void* source, IntArrayRef
 }
 
 void run_index_copy(Call& c) {
-  const Tensor index = checked_index(c, c.in(1), along(c, c.in(0)).size, false);
+  const Tensor index = checked_entries(c);
   start_from_self(c);
   if (c.in(2).numel() > 0) write_entries(c, index, c.in(2).raw_data(), strides_1d(c.in(2)));
 }
 
+// For index_fill negative indices count from the end.
+Tensor checked_fill(const Call& c) {
+  if (is_integral(c.out().dtype(), false)) check_fits(c.name(), c.in(2).item(), c.out().dtype());
+  return checked_index(c, c.in(1), along(c, c.in(0)).size, true);
+}
+
 void run_index_fill(Call& c) {
-  const Tensor index = checked_index(c, c.in(1), along(c, c.in(0)).size, true);
-  check_fits(c.name(), c.in(2).item(), c.out().dtype());
+  const Tensor index = checked_fill(c);
   start_from_self(c);
   if (c.out().numel() == 0 || index.numel() == 0) return;
   visit(c.out().dtype(), [&](auto v) {
@@ -138,7 +147,7 @@ extern constinit const OpDef index_select_op = {
           return Cost{0, static_cast<double>(2 * c.out().nbytes() + c.in(1).nbytes())};
         },
     .kernel = run_index_select,
-    .refuses_values = refuses_some,
+    .check = check_entries,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {zeros(v.in_sizes(0), v.grad.dtype()).index_add_(v.integer(0), v.in(1), v.grad),
@@ -171,7 +180,7 @@ extern constinit const OpDef index_add_op = {
           return Cost{static_cast<double>(c.in(2).numel()), moved_bytes(c)};
         },
     .kernel = run_index_add,
-    .refuses_values = refuses_some,
+    .check = check_entries,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor source;
@@ -209,7 +218,7 @@ extern constinit const OpDef index_copy_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_index_copy,
-    .refuses_values = refuses_some,
+    .check = check_entries,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.index_fill(v.integer(0), v.in(1), 0) : Tensor(), Tensor(),
@@ -248,7 +257,7 @@ extern constinit const OpDef index_fill_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_index_fill,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_fill(c); },
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       Tensor value;

@@ -210,16 +210,18 @@ template <class T> bool all_probabilities(const T* x, int64_t n) {
   return std::all_of(good.begin(), good.end(), [](uint8_t g) { return g != 0; });
 }
 
+void check_probabilities(const Call& c) {
+  const NoGradGuard off;
+  const Tensor x = contiguous_values(c.in(0).to(compute_type(c.in(0).dtype())));
+  const bool ok = x.dtype() == kFloat64 ? all_probabilities(x.raw<double>(), x.numel())
+                                        : all_probabilities(x.raw<float>(), x.numel());
+  PELLUCID_CHECK(ok, ValueError,
+                 "binary_cross_entropy: every element of 'self' must be between 0 and 1. "
+                 "For scores before the sigmoid use binary_cross_entropy_with_logits.");
+}
+
 void run_probabilities(Call& c) {
-  {
-    const NoGradGuard off;
-    const Tensor x = contiguous_values(c.in(0).to(compute_type(c.in(0).dtype())));
-    const bool ok = x.dtype() == kFloat64 ? all_probabilities(x.raw<double>(), x.numel())
-                                          : all_probabilities(x.raw<float>(), x.numel());
-    PELLUCID_CHECK(ok, ValueError,
-                   "binary_cross_entropy: every element of 'self' must be between 0 and 1. "
-                   "For scores before the sigmoid use binary_cross_entropy_with_logits.");
-  }
+  check_probabilities(c);
   run_loss<BinaryCrossEntropy>(c);
 }
 
@@ -340,10 +342,12 @@ extern constinit const OpDef huber_loss_backward_op =
         "delta) -> Tensor",
         "The gradient of huber_loss by self.", samples_of_parameter_backward);
 
-extern constinit const OpDef bce_loss_op = refusing(loss<BinaryCrossEntropy, bce_loss_backward_op>(
-    "bce_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
-    "-(t log x + (1 - t) log(1 - x)) of probabilities x.", samples_of_probabilities,
-    run_probabilities));
+extern constinit const OpDef bce_loss_op =
+    checked(loss<BinaryCrossEntropy, bce_loss_backward_op>(
+                "bce_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+                "-(t log x + (1 - t) log(1 - x)) of probabilities x.", samples_of_probabilities,
+                run_probabilities),
+            check_probabilities);
 extern constinit const OpDef bce_loss_backward_op = loss_backward<BinaryCrossEntropy,
                                                                   bce_loss_backward_op>(
     "bce_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",

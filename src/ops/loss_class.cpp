@@ -79,6 +79,14 @@ void check_target_range(std::string_view name, const int64_t* target, int64_t n,
 // What a user called: the op over rows is a part of it.
 constexpr std::string_view kRowsAreOf = "cross_entropy_loss";
 
+// The targets at input i of scores of those sizes, as OpDef::check looks at them.
+void check_targets(std::string_view name, const Call& c, size_t i, IntArrayRef sizes,
+                   int64_t ignored) {
+  const Tensor target = class_indices(c.in(i));
+  check_target_range(name, target.raw<int64_t>(), target.numel(), score_shape(sizes).classes,
+                     ignored);
+}
+
 /// Class weights as float64, ones where there are none; the sum over the targets that count.
 struct ClassWeights {
   ClassWeights(const Tensor& weight, int64_t ignored)
@@ -525,7 +533,7 @@ extern constinit const OpDef nll_loss_op = {
                       16.0 * static_cast<double>(c.in(1).numel())};
         },
     .kernel = run_nll,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_targets(c.name(), c, 1, c.in(0).sizes(), c.integer(1)); },
     .saved = Saved::Inputs,
     .vjp = nll_vjp,
     .samples =
@@ -546,7 +554,7 @@ extern constinit const OpDef nll_loss_backward_op = {
           return Cost{static_cast<double>(c.in(1).numel()), moved_bytes(c)};
         },
     .kernel = run_nll_backward,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_targets(c.name(), c, 1, c.ints(0), c.integer(2)); },
     .saved = Saved::Inputs,
     .vjp = nll_backward_vjp,
     .samples =
@@ -582,17 +590,21 @@ extern constinit const OpDef cross_entropy_rows_op = {
     .infer = infer_rows,
     .cost = score_cost<5>,
     .kernel = run_rows,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_targets(kRowsAreOf, c, 1, c.in(0).sizes(), c.integer(1)); },
     .saved = Saved::Inputs | Saved::output(1),
     .vjp = rows_vjp,
-    .samples = [](Samples& s) {
-      s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2), 1, 1, 0.2});
-      s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), {}, 0, -100, 0.0});
-      s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), {}, 2, -100, 0.3});
-      s.error({sample_randn({3}), sample_ints({}, 0, 3), {}, 1, -100, 0.0},
-              "must have 2 dimensions");
-      s.large([] { return Values{randn({4096, 1024}), randint(1024, {4096}), {}, 1, -100, 0.0}; });
-    }};
+    .samples =
+        [](Samples& s) {
+          s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2), 1, 1,
+                 0.2});
+          s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), {}, 0, -100, 0.0});
+          s.add({sample_randn({4, 3}), sample_ints({4}, 0, 3), {}, 2, -100, 0.3});
+          s.error({sample_randn({3}), sample_ints({}, 0, 3), {}, 1, -100, 0.0},
+                  "must have 2 dimensions");
+          s.large([] {
+            return Values{randn({4096, 1024}), randint(1024, {4096}), {}, 1, -100, 0.0};
+          });
+        }};
 extern constinit const OpDef cross_entropy_rows_backward_op = {
     .schema =
         "cross_entropy_rows_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
@@ -605,23 +617,25 @@ extern constinit const OpDef cross_entropy_rows_backward_op = {
     .infer = infer_rows_backward,
     .cost = score_cost<4>,
     .kernel = run_rows_backward,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_targets(kRowsAreOf, c, 2, c.in(1).sizes(), c.integer(1)); },
     .saved = Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::input(3),
     .vjp = rows_backward_vjp,
-    .samples = [](Samples& s) {
-      const Tensor x = sample_randn({4, 3});
-      // Differentiating treats logsumexp as a function of self, which finite differences of this
-      // op do not.
-      s.add_no_grad({sample_randn({}), x, sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2),
-                     x.logsumexp(1), 1, 1, 0.2});
-      s.add_no_grad(
-          {sample_randn({4}), x, sample_ints({4}, 0, 3), {}, x.logsumexp(1), 0, -100, 0.0});
-      s.error({sample_randn({3}), x, sample_ints({4}, 0, 3), {}, x.logsumexp(1), 0, -100, 0.0},
-              "'grad_output' must have sizes [4], found [3]");
-      s.large([] {
-        const Tensor big = randn({4096, 1024});
-        return Values{randn({}), big, randint(1024, {4096}), {}, big.logsumexp(1), 1, -100, 0.0};
-      });
-    }};
+    .samples =
+        [](Samples& s) {
+          const Tensor x = sample_randn({4, 3});
+          // Differentiating treats logsumexp as a function of self, which finite differences of
+          // this op do not.
+          s.add_no_grad({sample_randn({}), x, sample_ints({4}, 0, 3), sample_uniform({3}, 0.5, 2),
+                         x.logsumexp(1), 1, 1, 0.2});
+          s.add_no_grad(
+              {sample_randn({4}), x, sample_ints({4}, 0, 3), {}, x.logsumexp(1), 0, -100, 0.0});
+          s.error({sample_randn({3}), x, sample_ints({4}, 0, 3), {}, x.logsumexp(1), 0, -100, 0.0},
+                  "'grad_output' must have sizes [4], found [3]");
+          s.large([] {
+            const Tensor big = randn({4096, 1024});
+            return Values{randn({}), big, randint(1024, {4096}), {}, big.logsumexp(1), 1,
+                          -100,      0.0};
+          });
+        }};
 
 }  // namespace pellucid

@@ -36,6 +36,12 @@ void infer_masked_fill(Call& c) {
   make_pointwise_output(c, c.in(0).dtype());
 }
 
+void check_filled(const Call& c) {
+  const DType dtype = c.in(0).dtype();
+  if (is_integral(dtype, false) && c.in(2).dtype() != dtype)
+    check_fits(c.name(), c.in(2).item(), dtype);
+}
+
 void run_masked_fill(Call& c) {
   static constexpr size_t inputs[] = {1, 2, 0};  // mask, value, self
   const DType dtype = c.in(0).dtype(), computed = compute_type(dtype);
@@ -46,7 +52,7 @@ void run_masked_fill(Call& c) {
              computed, computed, inputs, 1, true);
   };
   if (is_floating(dtype) || c.in(2).dtype() == dtype) return run(c);
-  check_fits(c.name(), c.in(2).item(), dtype);
+  check_filled(c);
   // The value becomes what self holds first: 0.5 is True in a bool tensor, not the int32 0 of the
   // loop.
   const Tensor value = c.in(2).detach().to(dtype);
@@ -130,16 +136,27 @@ template <class E> void spread(const E* source, const uint8_t* mask, int64_t n, 
   }
 }
 
+// How many elements of the mask, expanded to the result, are true before each chunk.
+std::vector<int64_t> checked_mask(const Call& c, const Tensor& mask) {
+  std::vector<int64_t> before = true_before(mask.raw<uint8_t>(), mask.numel(), kChunk);
+  PELLUCID_CHECK(c.in(2).numel() >= before.back(), ShapeError,
+                 "masked_scatter: the mask has {} true elements but source only {} elements.",
+                 before.back(), c.in(2).numel());
+  return before;
+}
+
+void check_masked_scatter(const Call& c) {
+  if (c.in(2).numel() < c.out().numel())  // else there are enough, whatever the mask is
+    checked_mask(c, contiguous_values(c.in(1).detach().expand(c.out().sizes())));
+}
+
 void run_masked_scatter(Call& c) {
   const Tensor& out = c.out();
   const Tensor self = c.in(0).detach().expand(out.sizes());
   const Tensor mask = contiguous_values(c.in(1).detach().expand(out.sizes())),
                source = contiguous_values(c.in(2).detach());
   const uint8_t* is = mask.raw<uint8_t>();
-  const std::vector<int64_t> before = true_before(is, mask.numel(), kChunk);
-  PELLUCID_CHECK(source.numel() >= before.back(), ShapeError,
-                 "masked_scatter: the mask has {} true elements but source only {} elements.",
-                 before.back(), source.numel());
+  const std::vector<int64_t> before = checked_mask(c, mask);
   if (!c.in_place() && out.numel() > 0) copy_values(out, self);
   with_contiguous(out, [&](const Tensor& to) {
     const auto run = [&](auto zero) {
@@ -249,16 +266,27 @@ void infer_one_hot(Call& c) {
   c.make_output(sizes, kInt64);
 }
 
+// The greatest class, of classes that are not empty.
+int64_t checked_classes(const Call& c, const Tensor& self) {
+  const int64_t classes = c.integer(0);
+  const auto [low, high] = extremes(self);
+  PELLUCID_CHECK(low >= 0, ValueError, "one_hot: classes must not be negative, found {}.", low);
+  PELLUCID_CHECK(classes < 0 || high < classes, ValueError,
+                 "one_hot: class {} is not less than num_classes {}.", high, classes);
+  PELLUCID_CHECK(high < INT64_MAX, ValueError, "one_hot: class {} is too large.", high);
+  return high;
+}
+
+void check_one_hot(const Call& c) {
+  if (c.in(0).numel() > 0) checked_classes(c, contiguous_values(c.in(0)));
+}
+
 void run_one_hot(Call& c) {
   const Tensor self = contiguous_values(c.in(0));
   int64_t classes = c.integer(0);
   if (self.numel() > 0) {
-    const auto [low, high] = extremes(self);
-    PELLUCID_CHECK(low >= 0, ValueError, "one_hot: classes must not be negative, found {}.", low);
-    PELLUCID_CHECK(classes < 0 || high < classes, ValueError,
-                   "one_hot: class {} is not less than num_classes {}.", high, classes);
+    const int64_t high = checked_classes(c, self);
     if (classes < 0) {
-      PELLUCID_CHECK(high < INT64_MAX, ValueError, "one_hot: class {} is too large.", high);
       classes = high + 1;
       Dims sizes(self.sizes());
       sizes.push_back(classes);
@@ -315,7 +343,7 @@ extern constinit const OpDef masked_fill_op = {
     .infer = infer_masked_fill,
     .cost = [](const Call& c) { return elementwise_cost(c, 1); },
     .kernel = run_masked_fill,
-    .refuses_values = refuses_integers,
+    .check = check_filled,
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {v.needs(0) ? v.grad.masked_fill(v.in(1), 0) : Tensor(), Tensor(),
@@ -387,7 +415,7 @@ extern constinit const OpDef masked_scatter_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_masked_scatter,
-    .refuses_values = refuses_some,
+    .check = check_masked_scatter,
     .saved = Saved::input(1),
     .vjp = masked_scatter_vjp,
     .samples =
@@ -482,7 +510,7 @@ extern constinit const OpDef one_hot_op = {
           return Cost{0, moved_bytes(c)};
         },
     .kernel = run_one_hot,
-    .refuses_values = refuses_some,
+    .check = check_one_hot,
     .vjp = no_gradient,
     .onnx = {"OneHot", 11},
     .samples =
@@ -506,7 +534,6 @@ extern constinit const OpDef bincount_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_bincount,
-    .refuses_values = refuses_some,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

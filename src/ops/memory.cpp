@@ -34,9 +34,8 @@ void fill_with(const Tensor& t, const Scalar& value) {
   });
 }
 
-void fill_checked(Call& c, const Scalar& value) {
-  check_fits(c.name(), value, c.out().dtype());
-  fill_with(c.out(), value);
+void check_fill_value(const Call& c) {
+  if (is_integral(c.out().dtype(), false)) check_fits(c.name(), c.in(1).item(), c.out().dtype());
 }
 
 // Strides of a copy of `self` in the asked memory format; "preserve" keeps a dense order.
@@ -205,10 +204,14 @@ extern constinit const OpDef full_op = {
         "Tensor",
     .doc = "A tensor with every element fill_value; the dtype follows the number unless given.",
     .kind = OpKind::Creation,
-    .infer = [](Call& c) { c.make_output(c.ints(0), dtype_of_fill(c.scalar(1), c.dtype_if(2))); },
+    .infer =
+        [](Call& c) {
+          const DType dtype = dtype_of_fill(c.scalar(1), c.dtype_if(2));
+          check_fits(c.name(), c.scalar(1), dtype);
+          c.make_output(c.ints(0), dtype);
+        },
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_checked(c, c.scalar(1)); },
-    .refuses_values = refuses_integers,
+    .kernel = [](Call& c) { fill_with(c.out(), c.scalar(1)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -272,10 +275,13 @@ extern constinit const OpDef full_like_op = {
         "MemoryFormat? memory_format=None) -> Tensor",
     .doc = "full with the sizes, dtype and memory order of self.",
     .kind = OpKind::Creation,
-    .infer = infer_full_like,
+    .infer =
+        [](Call& c) {
+          infer_full_like(c);
+          check_fits(c.name(), c.scalar(0), c.out().dtype());
+        },
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_checked(c, c.scalar(0)); },
-    .refuses_values = refuses_integers,
+    .kernel = [](Call& c) { fill_with(c.out(), c.scalar(0)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -390,8 +396,12 @@ extern constinit const OpDef fill_op = {
     .kind = OpKind::Index,
     .infer = infer_fill,
     .cost = write_cost,
-    .kernel = [](Call& c) { fill_checked(c, c.in(1).item()); },
-    .refuses_values = refuses_integers,
+    .kernel =
+        [](Call& c) {
+          check_fill_value(c);
+          fill_with(c.out(), c.in(1).item());
+        },
+    .check = check_fill_value,
     .vjp = [](const Vjp& v) -> Tensors {
       return {Tensor(), v.needs(1) ? v.grad.sum() : Tensor()};
     },

@@ -252,7 +252,8 @@ extern constinit const OpDef adaptive_max_pool_backward_op = {
     .cost = [](const Call& c) { return elementwise_cost(c, 1); },
     .scratch = pool_scratch,
     .kernel = run_max_backward,
-    .refuses_values = refuses_some,
+    .check =
+        [](const Call& c) { check_positions(c, contiguous_values(c.in(1)), backward_sizes(c)); },
     .saved = Saved::input(1),
     .vjp = [](const Vjp& v) -> Tensors {
       return {

@@ -120,13 +120,15 @@ void check_probability(const Call& c, double p) {
                  p);
 }
 
+void check_probabilities(const Tensor& probabilities) {
+  const NoGradGuard off;
+  PELLUCID_CHECK(probabilities.numel() == 0 || (probabilities.ge(0).all().item<bool>() &&
+                                                probabilities.le(1).all().item<bool>()),
+                 ValueError, "bernoulli: every probability must be between 0 and 1.");
+}
+
 void run_bernoulli(Call& c, const Tensor& probabilities) {
-  {
-    const NoGradGuard off;
-    PELLUCID_CHECK(probabilities.numel() == 0 || (probabilities.ge(0).all().item<bool>() &&
-                                                  probabilities.le(1).all().item<bool>()),
-                   ValueError, "bernoulli: every probability must be between 0 and 1.");
-  }
+  check_probabilities(probabilities);
   const Tensor p = contiguous_values(probabilities.detach());
   fill_output(c, [&](void* out) {
     kernels::random_bernoulli(c.out().dtype(), out, c.out().numel(), range_of(c), p.dtype(),
@@ -152,17 +154,22 @@ void infer_multinomial(Call& c) {
 
 int64_t distributions(const Tensor& p) { return p.dim() == 1 ? 1 : p.size(0); }
 
-void run_multinomial(Call& c) {
-  const Tensor p = contiguous_values(c.in(0).detach());
-  const int64_t rows = distributions(p), classes = p.size(-1), n = c.integer(0);
-  const int64_t bad =
-      kernels::first_bad_distribution(p.dtype(), p.raw_data(), rows, classes, n, c.flag(1));
+Tensor checked_distributions(const Call& c) {
+  Tensor p = contiguous_values(c.in(0).detach());
+  const int64_t n = c.integer(0);
+  const int64_t bad = kernels::first_bad_distribution(p.dtype(), p.raw_data(), distributions(p),
+                                                      p.size(-1), n, c.flag(1));
   PELLUCID_CHECK(bad < 0, ValueError,
                  "multinomial: row {} is no distribution to draw {} samples from: it has negative, "
                  "infinite or NaN weights, or too few positive ones.",
                  bad, n);
-  kernels::random_multinomial(p.dtype(), p.raw_data(), rows, classes, n, c.flag(1), range_of(c),
-                              c.out().raw<int64_t>());
+  return p;
+}
+
+void run_multinomial(Call& c) {
+  const Tensor p = checked_distributions(c);
+  kernels::random_multinomial(p.dtype(), p.raw_data(), distributions(p), p.size(-1), c.integer(0),
+                              c.flag(1), range_of(c), c.out().raw<int64_t>());
 }
 
 Tensor scaled_normal(const Call& c, IntArrayRef sizes, DType dtype) {
@@ -407,7 +414,7 @@ extern constinit const OpDef bernoulli_op = {
     .infer = infer_floating,
     .cost = fill_cost,
     .kernel = [](Call& c) { run_bernoulli(c, c.in(0)); },
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_probabilities(c.in(0)); },
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -471,7 +478,7 @@ extern constinit const OpDef bernoulli_tensor_op = {
         },
     .cost = fill_cost,
     .kernel = [](Call& c) { run_bernoulli(c, c.in(1).detach().expand(c.in(0).sizes())); },
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { check_probabilities(c.in(1)); },
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -491,7 +498,7 @@ extern constinit const OpDef multinomial_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_multinomial,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_distributions(c); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

@@ -47,14 +47,19 @@ void infer_like_self(Call& c) {
   c.make_output(c.in(0).sizes(), c.in(0).dtype());
 }
 
-void run_poisson(Call& c) {
+Tensor checked_rates(const Call& c) {
   const NoGradGuard off;
-  const Tensor rate = as_doubles(c.in(0));
+  Tensor rate = as_doubles(c.in(0));
   const double most = std::numeric_limits<double>::max();
   PELLUCID_CHECK(
       rate.numel() == 0 || (rate.ge(0).all().item<bool>() && rate.le(most).all().item<bool>()),
       ValueError, "poisson: every rate must be finite and at least 0, found rates from {} to {}.",
       rate.min().item<double>(), rate.max().item<double>());
+  return rate;
+}
+
+void run_poisson(Call& c) {
+  const Tensor rate = checked_rates(c);
   store(c, [&](double* out) {
     kernels::random_poisson(rate.raw<double>(), out, rate.numel(), range_of(c));
   });
@@ -120,7 +125,7 @@ extern constinit const OpDef poisson_op = {
     .infer = infer_like_self,
     .cost = sampler_cost,
     .kernel = run_poisson,
-    .refuses_values = refuses_some,
+    .check = [](const Call& c) { checked_rates(c); },
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -136,7 +141,6 @@ extern constinit const OpDef binomial_op = {
     .infer = infer_binomial,
     .cost = sampler_cost,
     .kernel = run_binomial,
-    .refuses_values = refuses_some,
     .vjp = independent,
     .samples =
         [](Samples& s) {
@@ -156,7 +160,6 @@ extern constinit const OpDef standard_gamma_op = {
     .infer = infer_like_self,
     .cost = sampler_cost,
     .kernel = run_standard_gamma,
-    .refuses_values = refuses_some,
     .saved = Saved::InputsAndOutputs,
     .vjp = [](const Vjp& v) -> Tensors {
       return {mul(v.grad, _standard_gamma_grad(v.in(0), v.out()))};

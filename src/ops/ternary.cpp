@@ -25,11 +25,16 @@ void infer_where(Call& c) {
   make_pointwise_output(c, result_type(c.inputs().subspan(1)));
 }
 
+void check_where(const Call& c) {
+  const DType promoted = result_type(c.inputs().subspan(1));
+  for (const size_t i : {1, 2})
+    if (c.in(i).impl().wrapped_number) check_fits("where", c.in(i).item(), promoted);
+}
+
 void run_where(Call& c) {
   static constexpr size_t inputs[] = {0, 1, 2};
   const DType promoted = result_type(c.inputs().subspan(1)), computed = compute_type(promoted);
-  for (const size_t i : {1, 2})
-    if (c.in(i).impl().wrapped_number) check_fits("where", c.in(i).item(), promoted);
+  check_where(c);
   const Where f;
   run_loop(c, kernels::pointwise_loops<Where, kernels::SelectKind<3>, kernels::AllTypes>(), &f,
            computed, computed, inputs, 1, true, promoted);
@@ -271,7 +276,7 @@ extern constinit const OpDef where_op = {
     .infer = infer_where,
     .cost = formula_cost<Where>,
     .kernel = run_where,
-    .refuses_values = refuses_integers,
+    .check = check_where,
     .saved = Saved::input(0),
     .vjp = where_vjp,
     .onnx = {"Where", 16},
@@ -310,7 +315,8 @@ extern constinit const OpDef clamp_op = {
     .onnx = {"Clip", 13},
     .samples = clamp_samples,
     .any_layout = true,
-    .describes = true};
+    .describes = true,
+    .structural_numbers = 0b110};  // bounds that are NaN have a loop of their own
 
 extern constinit const OpDef clamp_backward_op = unary_backward<ClampNumbers>(
     "clamp_backward(Tensor grad_output, Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",

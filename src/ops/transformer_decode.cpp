@@ -258,6 +258,7 @@ extern constinit const OpDef transformer_decode_layer_op = {
     .cost = decode_cost,
     .kernel = run_decode,
     .vjp = no_gradient,
-    .samples = decode_samples};
+    .samples = decode_samples,
+    .run_time_attrs = 0b1};  // position
 
 }  // namespace pellucid

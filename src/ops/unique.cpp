@@ -187,18 +187,24 @@ int64_t position(const T* line, const int64_t* sorter, int64_t n, T x) {
   return low + is_before(low);
 }
 
+Tensor checked_sorter(const Call& c) {
+  if (!c.has_in(2)) return {};
+  Tensor sorter = contiguous_values(c.in(2));
+  const int64_t n = c.in(0).size(-1);
+  for (int64_t i = 0; i < sorter.numel(); ++i)
+    PELLUCID_CHECK(sorter.raw<int64_t>()[i] >= 0 && sorter.raw<int64_t>()[i] < n, IndexError,
+                   "searchsorted: sorter holds {}, which is out of range for {} entries.",
+                   sorter.raw<int64_t>()[i], n);
+  return sorter;
+}
+
 template <class T> void search(const Call& c, DType type) {
   const Tensor sequence = contiguous_values(c.in(0).detach().to(type)),
                values = contiguous_values(c.in(1).detach().to(type));
-  const Tensor sorter = c.has_in(2) ? contiguous_values(c.in(2)) : Tensor();
+  const Tensor sorter = checked_sorter(c);
   const int64_t n = sequence.size(-1),
                 each = sequence.dim() == 1 ? values.numel() : values.size(-1);
   const bool right = wants_right(c), narrow = c.flag(0);
-  if (sorter.defined())
-    for (int64_t i = 0; i < sorter.numel(); ++i)
-      PELLUCID_CHECK(sorter.raw<int64_t>()[i] >= 0 && sorter.raw<int64_t>()[i] < n, IndexError,
-                     "searchsorted: sorter holds {}, which is out of range for {} entries.",
-                     sorter.raw<int64_t>()[i], n);
   parallel_for(0, values.numel(), 4096, [&](int64_t b, int64_t e) {
     for (int64_t i = b; i < e; ++i) {
       const int64_t start = sequence.dim() == 1 ? 0 : i / each * n;
@@ -318,7 +324,10 @@ extern constinit const OpDef searchsorted_op = {
           return Cost{static_cast<double>(c.out().numel()), moved_bytes(c)};
         },
     .kernel = run_searchsorted,
-    .refuses_values = refuses_some,
+    .check =
+        [](const Call& c) {
+          if (c.out().numel() > 0) checked_sorter(c);
+        },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

@@ -357,6 +357,14 @@ void infer_as_strided_backward(Call& c) {
                    "as_strided_backward: input_stride {} and input_offset {} reach outside memory.",
                    c.ints(1), c.integer(2));
   }
+  const bool plain = c.ints(1) == detail::contiguous_strides(c.ints(0)).ref() && c.integer(2) == 0;
+  if (plain && !empty_sizes(c.in(0).sizes())) {
+    const int64_t elements = detail::checked_numel(c.ints(0));
+    PELLUCID_CHECK(
+        extent(c.in(0).sizes(), c.ints(3), c.integer(4)).second < elements, ValueError,
+        "as_strided_backward: stride {} and offset {} reach beyond the {} elements of the input.",
+        c.ints(3), c.integer(4), elements);
+  }
   c.make_output(c.ints(0), c.in(0).dtype());
 }
 
@@ -404,11 +412,6 @@ void run_as_strided_backward(Call& c) {
     if (!empty_sizes(in_sizes)) high = extent(in_sizes, in_strides, c.integer(2)).second + 1;
     if (!empty_sizes(sizes)) high = std::max(high, extent(sizes, strides, c.integer(4)).second + 1);
     buffer = empty({high}, t);
-  } else if (!empty_sizes(sizes)) {
-    PELLUCID_CHECK(
-        extent(sizes, strides, c.integer(4)).second < out.numel(), ValueError,
-        "as_strided_backward: stride {} and offset {} reach beyond the {} elements of the input.",
-        strides, c.integer(4), out.numel());
   }
   auto* const zeroed = static_cast<char*>(buffer.raw_data());
   parallel_for(0, static_cast<int64_t>(buffer.nbytes()), 1 << 18, [&](int64_t begin, int64_t end) {
@@ -671,7 +674,6 @@ extern constinit const OpDef as_strided_backward_op = {
           return Cost{static_cast<double>(c.in(0).numel()), moved_bytes(c)};
         },
     .kernel = run_as_strided_backward,
-    .refuses_values = refuses_some,
     .vjp = as_strided_backward_vjp,
     .samples =
         [](Samples& s) {

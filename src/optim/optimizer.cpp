@@ -1,16 +1,41 @@
 // Groups, options and the state dict of optimisers; the steps themselves are beside this file.
 #include "pellucid/optim/optimizer.h"
 
+#include <cstring>
 #include <unordered_set>
 
+#include "core/generated_support.h"
+#include "pellucid/compile.h"
 #include "pellucid/ops.h"
 
 namespace pellucid::optim {
 
 namespace detail {
-template <class T>
-TensorNumber<T>::TensorNumber(T value)
-    : tensor_(full({}, value, dtype_of<T>)), value_(tensor_.mutable_data_ptr<T>()) {}
+
+template <class T> T& TensorNumber<T>::get() const {
+  if (tensor_.defined() && tensor_._version() != version_) {
+    value_ = known_ = *tensor_.raw<T>();
+    version_ = static_cast<uint32_t>(tensor_._version());
+  }
+  return value_;
+}
+
+template <class T> const Tensor& TensorNumber<T>::tensor() const {
+  if (!tensor_.defined() || std::memcmp(&value_, &known_, sizeof(T)) != 0) {
+    tensor_ = wrapped_number(Scalar(value_));
+    tensor_.impl().wrapped_number = false;
+    known_ = value_;
+    version_ = static_cast<uint32_t>(tensor_._version());
+  }
+  if (pellucid::detail::is_sealing()) [[unlikely]] {
+    if (!self_) self_ = std::make_shared<const TensorNumber*>(this);
+    pellucid::detail::note_live_number(tensor_, [self = self_, last = tensor_] {
+      return *self ? (*self)->tensor() : last;
+    });
+  }
+  return tensor_;
+}
+
 template class TensorNumber<double>;
 template class TensorNumber<int64_t>;
 }  // namespace detail

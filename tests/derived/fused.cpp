@@ -385,6 +385,35 @@ TEST_CASE("a product that only its epilogue reads gets no memory") {
   CHECK(memory_stats().peak - before < y.nbytes() + 2 * x.nbytes() + (int64_t{1} << 20));
 }
 
+TEST_CASE("groups are right for arguments beyond the range of polynomials") {
+  const FuseAll small;
+  const LazyGuard outermost(false);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    const double inf = std::numeric_limits<double>::infinity();
+    const Tensor x =
+        cat(Tensors{tensor({1.0, -2.5, 1e4, -2e4, 3e6, 1e10, -1e20, 1e37, inf, -inf}, kFloat64),
+                    linspace(-1e5, 1e5, 700, kFloat64)})
+            .to(dtype);
+    const auto f = [](const Tensor& t) {
+      return t.mul(3).sin() + t.cos().mul(2) - t.tan().abs() + t.fmod(0.75) + t.remainder(-2.5) +
+             t.floor_divide(1e3);
+    };
+    const Tensor eager = f(x);
+    const int64_t before = detail::fused_calls;
+    Tensor lazy;
+    {
+      const LazyGuard scope;
+      lazy = f(x);
+    }
+    CHECK(detail::fused_calls > before);
+    CHECK(eager.slice(0, 0, 7).isfinite().all().item<bool>());
+    CHECK(eager.slice(0, 8, 10).isnan().all().item<bool>());
+    const Tensor nan = eager.isnan();
+    CHECK(same_bits(nan, lazy.isnan()));
+    CHECK(same_bits(eager.masked_fill(nan, 0), lazy.masked_fill(nan, 0)));
+  }
+}
+
 TEST_CASE("what only a group reads gets no memory") {
   const Tensor x = randn({512, 1024}), weight = randn({1024});
   const auto f = [&] { return layer_norm(gelu(x * 100 + 10) + x, {1024}, weight, Tensor()); };

@@ -37,6 +37,7 @@ struct Square {
 };
 struct Sine {
   static constexpr bool kUsesLibm = true;
+  template <class V> static auto ordinary(V x) { return trig_ordinary(x); }
   template <class V> V value(V x) const { return sin(x); }
 };
 struct Wrap {

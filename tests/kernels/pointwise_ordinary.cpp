@@ -2,6 +2,7 @@
 // values, and an element's bits do not depend on which loop its neighbours made it take.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,11 +20,19 @@ namespace {
 
 #define FORMULA(Name, function, test, libm)                          \
   struct Name {                                                      \
-    static constexpr bool kUsesLibm = libm;                          \
     template <class V> V value(V x) const { return function(x); }    \
   };                                                                 \
   struct Name##Ordinary : Name {                                     \
+    static constexpr bool kUsesLibm = libm;                          \
     template <class V> static auto ordinary(V x) { return test(x); } \
+  };
+#define FORMULA_OF_TWO(Name, function, test)                                 \
+  struct Name {                                                              \
+    template <class V> V value(V x, V y) const { return function(x, y); }    \
+  };                                                                         \
+  struct Name##Ordinary : Name {                                             \
+    static constexpr bool kUsesLibm = true;                                  \
+    template <class V> static auto ordinary(V x, V y) { return test(x, y); } \
   };
 struct Cdf {
   template <class V> V value(V x) const { return normal_cdf(x); }
@@ -37,6 +46,9 @@ FORMULA(Log1p, log1p, log1p_ordinary, false)
 FORMULA(Sin, sin, trig_ordinary, true)
 FORMULA(Cos, cos, trig_ordinary, true)
 FORMULA(Tan, tan, trig_ordinary, true)
+FORMULA_OF_TWO(Fmod, fmod, fmod_ordinary)
+FORMULA_OF_TWO(Remainder, remainder, fmod_ordinary)
+FORMULA_OF_TWO(FloorDiv, floor_div, fmod_ordinary)
 
 template <class F, class T> std::vector<T> run(const std::vector<T>& x, bool in_place) {
   std::vector<T> out = in_place ? x : std::vector<T>(x.size());
@@ -45,6 +57,17 @@ template <class F, class T> std::vector<T> run(const std::vector<T>& x, bool in_
   const F f{};
   (sizeof(T) == 4 ? loops.f32 : loops.f64)(&f, out.data(), in, static_cast<int64_t>(x.size()));
   return out;
+}
+
+template <class F, class T>
+std::vector<T> run(const std::vector<T>& x, const std::vector<T>& y, int in_place) {
+  std::vector<T> a = x, b = y, out(x.size());
+  std::vector<T>& to = in_place == 0 ? a : in_place == 1 ? b : out;
+  const LoopTable& loops = pointwise_loops<F, ValueKind<2>>();
+  const void* in[] = {a.data(), b.data()};
+  const F f{};
+  (sizeof(T) == 4 ? loops.f32 : loops.f64)(&f, to.data(), in, static_cast<int64_t>(x.size()));
+  return to;
 }
 
 template <class T> void check_same(const std::vector<T>& got, const std::vector<T>& want) {
@@ -92,6 +115,24 @@ template <class F, class Ordinary> void check_formula(double low, double high) {
   }
 }
 
+template <class F, class Ordinary, class T> void check_of_two(bool special) {
+  const std::vector<T> x = arguments<T>(-1e4, 1e4, special);
+  std::vector<T> y = arguments<T>(-20, 20, special);
+  if (special) std::rotate(y.begin(), y.begin() + 7, y.end());  // pairs of special values
+  for (const Isa level : available_isas()) {
+    const IsaGuard guard(level);
+    for (const int in_place : {-1, 0, 1})
+      check_same(run<Ordinary>(x, y, in_place), run<F>(x, y, -1));
+  }
+}
+
+template <class F, class Ordinary> void check_formula_of_two() {
+  for (const bool special : {false, true}) {
+    check_of_two<F, Ordinary, float>(special);
+    check_of_two<F, Ordinary, double>(special);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("ordinary blocks give the bits of the usual loop, with special values beside them") {
@@ -106,6 +147,9 @@ TEST_CASE("ordinary blocks give the bits of the usual loop, with special values 
   check_formula<Sin, SinOrdinary>(-50, 50);
   check_formula<Cos, CosOrdinary>(-20000, 20000);
   check_formula<Tan, TanOrdinary>(-50, 50);
+  check_formula_of_two<Fmod, FmodOrdinary>();
+  check_formula_of_two<Remainder, RemainderOrdinary>();
+  check_formula_of_two<FloorDiv, FloorDivOrdinary>();
 }
 
 TEST_CASE("normal_cdf: to the rounding of 1 in float, exact at the ends") {

@@ -97,3 +97,55 @@ def test_save_and_load(tmp_path):
         y = torch.arange(4.0) + 1
         torch.save({"y": y}, tmp_path / "y.pt")
     assert torch.load(tmp_path / "y.pt")["y"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "Rprop",
+                                  "ASGD"])
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_the_step_of_every_optimiser_stays_pending(name, as_tensor):
+    def run(lazily):
+        torch.manual_seed(0)
+        p = torch.nn.Parameter(torch.randn(3, 4))
+        optimizer = getattr(torch.optim, name)([p], lr=torch.tensor(0.1) if as_tensor else 0.1)
+        for _ in range(3):
+            with torch.lazy(lazily):
+                optimizer.zero_grad()
+                loss = p.square().sum()
+                loss.backward()
+                optimizer.step()
+                assert torch.is_pending(p) == lazily and torch.is_pending(loss) == lazily
+        return p.tolist()
+
+    with torch.lazy(False):
+        assert run(True) == run(False)
+
+
+def test_a_language_model_s_step_with_clipping_is_captured_whole():
+    def run(lazily):
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Embedding(10, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 10))
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+        norms = []
+        for _ in range(3):
+            x, y = torch.randint(0, 10, (6,)), torch.randint(0, 10, (6,))
+            with torch.lazy(lazily):
+                optimizer.zero_grad()
+                loss = torch.nn.functional.cross_entropy(net(x), y)
+                loss.backward()
+                norms.append(torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5))
+                optimizer.step()
+                assert torch.is_pending(loss) == torch.is_pending(norms[-1]) == lazily
+                assert all(torch.is_pending(p) == lazily for p in net.parameters())
+        return [n.item() for n in norms], [p.tolist() for p in net.parameters()]
+
+    with torch.lazy(False):
+        assert run(True) == run(False)
+
+
+def test_clipping_in_two_steps():
+    p = torch.nn.Parameter(torch.zeros(4))
+    (p * 3).sum().backward()
+    total = torch.nn.utils.get_total_norm([p.grad])
+    assert total.item() == 6
+    torch.nn.utils.clip_grads_with_norm_(p, 3, total)
+    assert torch.allclose(p.grad, torch.full((4,), 1.5))

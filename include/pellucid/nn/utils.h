@@ -7,6 +7,14 @@
 
 namespace pellucid::nn::utils {
 
+/// The joint norm of some tensors, as a tensor: in a lazy program nothing is computed for it,
+/// unless a norm that is not finite is to throw.
+PELLUCID_API Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type = 2.0,
+                                   bool error_if_nonfinite = false);
+/// Scales the gradients by max_norm / total_norm where that is less than 1. With get_total_norm it
+/// is clip_grad_norm_ in two steps, which reads no value in a lazy program.
+PELLUCID_API void clip_grads_with_norm_(const std::vector<Tensor>& parameters, double max_norm,
+                                        const Tensor& total_norm);
 /// Scales the gradients so that their joint norm is at most max_norm; returns the norm before.
 PELLUCID_API double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm,
                                     double norm_type = 2.0, bool error_if_nonfinite = false);

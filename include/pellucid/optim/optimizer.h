@@ -1,7 +1,7 @@
 // What optimisers share: options, the state of a parameter, parameter groups, and Optimizer itself.
-// Names are libtorch's. The learning rate and the count of steps live in 0-dim tensors, which the
-// step's ops read, so that a captured step follows them; `lr()` and `step()` are references
-// into those tensors.
+// Names are libtorch's. The step's ops read the learning rate and the count of steps from 0-dim
+// tensors, so that a captured step can be run again with others. `lr()` and `step()` are references
+// to numbers beside those tensors: a captured step keeps what they were when it was captured.
 #pragma once
 
 #include <deque>
@@ -27,21 +27,30 @@ class InputArchive;
 namespace pellucid::optim {
 
 namespace detail {
-/// A number kept in a 0-dim tensor. A copy has a tensor of its own.
+/// A number that the program sets and a 0-dim tensor that ops read and change. A copy has a tensor
+/// of its own.
 template <class T> class PELLUCID_API TensorNumber {
  public:
-  explicit TensorNumber(T value);
-  TensorNumber(const TensorNumber& o) : TensorNumber(*o.value_) {}
+  explicit TensorNumber(T value) : value_(value), known_(value) {}
+  TensorNumber(const TensorNumber& o) : TensorNumber(o.get()) {}
+  ~TensorNumber() {
+    if (self_) *self_ = nullptr;
+  }
   TensorNumber& operator=(const TensorNumber& o) {
-    *value_ = *o.value_;
+    get() = o.get();
     return *this;
   }
-  T& get() const { return *value_; }
-  const Tensor& tensor() const { return tensor_; }
+  /// The number, with what ops made of it. Valid as a reference until an op changes the tensor.
+  T& get() const;
+  /// The tensor, with what the program made of it: another one if that is something else.
+  const Tensor& tensor() const;
 
  private:
-  Tensor tensor_;
-  T* value_;
+  mutable Tensor tensor_;  // undefined until an op asks for it
+  mutable T value_;        // what the program sees and may set
+  mutable T known_;        // what the tensor held when the two were last equal
+  mutable uint32_t version_ = 0;
+  mutable std::shared_ptr<const TensorNumber*> self_;  // for programs that read it anew
 };
 extern template class TensorNumber<double>;
 extern template class TensorNumber<int64_t>;

@@ -133,7 +133,9 @@ class Optimizer:
         for group in self.param_groups:
             lr = group["lr"]
             if not isinstance(lr, Tensor):
-                lr = _F["full"]((), lr, dtype=_C.float64)
+                # A sealed step reads the rate anew in each call.
+                lr = _C._live_number(lambda group=group: float(group["lr"])) if _C._is_sealing() \
+                    else _F["full"]((), lr, dtype=_C.float64)
             for p in group["params"]:
                 grad = p.grad
                 if grad is not None:

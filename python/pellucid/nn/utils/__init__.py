@@ -15,7 +15,22 @@ def _with_gradients(parameters):
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """Scales the gradients so that their joint norm is at most max_norm; returns the norm before."""
     found = _with_gradients(parameters)
-    return _C._make_tensor(_C._clip_grad_norm(found, float(max_norm), float(norm_type), error_if_nonfinite))
+    total = get_total_norm([p.grad for p in found], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(found, max_norm, total)
+    return total
+
+
+@no_grad()
+def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    """The joint norm of some tensors."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    return _C._total_norm(tensors, float(norm_type), error_if_nonfinite)
+
+
+@no_grad()
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales the gradients by max_norm / total_norm where that is less than 1."""
+    _C._clip_with_norm(_with_gradients(parameters), float(max_norm), total_norm)
 
 
 @no_grad()
