@@ -50,7 +50,9 @@ namespace detail {
 /// What the copies of one compiled function share.
 class PELLUCID_API CompileTrials {
  public:
-  explicit CompileTrials(CompileMode mode) : mode_(mode) {}
+  explicit CompileTrials(CompileMode mode, int64_t memory_budget = 0)
+      : mode_(memory_budget > 0 ? CompileMode::Always : mode), memory_budget_(memory_budget) {}
+  int64_t memory_budget() const { return memory_budget_; }
   CompileTrials(const CompileTrials&) = delete;
   CompileReport report() const;
 
@@ -66,8 +68,20 @@ class PELLUCID_API CompileTrials {
   void end(size_t size, int64_t number, bool captured, double seconds);
 
   const CompileMode mode_;
+  const int64_t memory_budget_;
   mutable std::mutex mutex_;
   std::array<Size, 64> sizes_;  // by the binary logarithm of the elements
+};
+
+/// While it lives, programs of this thread are made with a budget of memory; 0 for none.
+class PELLUCID_API MemoryBudget {
+ public:
+  explicit MemoryBudget(int64_t bytes);
+  ~MemoryBudget();
+  MemoryBudget(const MemoryBudget&) = delete;
+
+ private:
+  size_t outer_;
 };
 
 /// One call of a compiled function. What it leaves is computed by finish(), or at the end of the
@@ -83,6 +97,7 @@ class PELLUCID_API CompiledCall {
   size_t size_;
   int64_t number_ = 0;
   bool captured_;
+  MemoryBudget budget_;
   std::optional<LazyGuard> lazy_;
   std::chrono::steady_clock::time_point begun_;
 };
@@ -133,8 +148,8 @@ class AbandonUnlessEnded {
 /// called on any thread.
 template <class F> class Compiled {
  public:
-  explicit Compiled(F f, CompileMode mode = CompileMode::Measured)
-      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode)) {}
+  explicit Compiled(F f, CompileMode mode = CompileMode::Measured, int64_t memory_budget = 0)
+      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode, memory_budget)) {}
 
   template <class... Args> auto operator()(Args&&... args) {
     if (sealed_) return call_sealed(std::forward<Args>(args)...);
@@ -151,6 +166,7 @@ template <class F> class Compiled {
 
   /// Makes one call, captured, and tells what ran how.
   template <class... Args> Explanation explain(Args&&... args) {
+    const detail::MemoryBudget budget(trials_->memory_budget());
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
       return pellucid::explain([&] { f_(std::forward<Args>(args)...); });
     } else {  // the result must live until it is computed
@@ -208,12 +224,14 @@ template <class F> class Compiled {
 
 /// The function with its calls captured: its ops run in groups, and what nobody needs is not made.
 /// Its results have the same bits. By default, both ways are timed at first, in turns, and the
-/// faster one stays.
+/// faster one stays. With a memory_budget in bytes all calls are captured, and results that wait
+/// until they are read again are computed a second time where that saves memory.
 template <class F>
 requires(std::is_function_v<std::remove_pointer_t<std::decay_t<F>>> ||
          (std::is_class_v<std::decay_t<F>> && !std::is_convertible_v<F, std::string_view>))
-    Compiled<std::decay_t<F>> compile(F&& f, CompileMode mode = CompileMode::Measured) {
-  return Compiled<std::decay_t<F>>(std::forward<F>(f), mode);
+    Compiled<std::decay_t<F>> compile(F&& f, CompileMode mode = CompileMode::Measured,
+                                      int64_t memory_budget = 0) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f), mode, memory_budget);
 }
 
 }  // namespace pellucid

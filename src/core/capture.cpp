@@ -88,6 +88,7 @@ template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
 
 constinit thread_local bool notes_callers = false;
 constinit thread_local bool recomputing = false;
+constinit thread_local size_t memory_budget = 0;
 
 Capture& Capture::own() {
   thread_local const OwnCapture own;

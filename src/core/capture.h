@@ -47,6 +47,8 @@ enum class Fate : uint8_t { Kept, Runs, Forgotten };
 
 /// While it is set, captured calls know the line that made them.
 extern constinit thread_local bool notes_callers;
+/// The most bytes that a program may need for its results, 0 for no limit.
+extern constinit thread_local size_t memory_budget;
 /// While it is set, captured calls compute again what was let go, so that nothing is kept.
 extern constinit thread_local bool recomputing;
 

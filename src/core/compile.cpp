@@ -4,6 +4,7 @@
 
 #include "base/statistics.h"
 #include "base/text.h"
+#include "core/capture.h"
 
 namespace pellucid {
 namespace detail {
@@ -47,10 +48,15 @@ CompileReport CompileTrials::report() const {
   return out;
 }
 
+MemoryBudget::MemoryBudget(int64_t bytes)
+    : outer_(std::exchange(memory_budget, static_cast<size_t>(std::max<int64_t>(bytes, 0)))) {}
+MemoryBudget::~MemoryBudget() { memory_budget = outer_; }
+
 CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
     : trials_(trials),
       size_(std::min<size_t>(std::bit_width(static_cast<uint64_t>(elements)), 63)),
-      captured_(trials.begin(size_, number_)) {
+      captured_(trials.begin(size_, number_)),
+      budget_(trials.memory_budget()) {
   if (captured_) lazy_.emplace();
   begun_ = std::chrono::steady_clock::now();
 }

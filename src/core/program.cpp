@@ -125,6 +125,7 @@ ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& nu
   KeyHash h;
   h.add(graph::PassSet::current().bits());
   h.add(static_cast<uint64_t>(least_fused));
+  h.add(memory_budget);
   for (const CapturedCall* call : calls) {
     h.add(uint64_t{call->op.info->id} << 32 | call->inputs.size() << 16 |
           uint64_t{call->output_count} << 8 | uint64_t{call->in_place} << 2 |
@@ -454,7 +455,7 @@ ReplayProgram::ReplayProgram(std::span<CapturedCall* const> calls, const Storage
                              const AfterPass& after)
     : graph_(graph_of(calls, numbers)), set_(graph::PassSet::current()) {
   if (after) after("capture", graph_);
-  passes_ = graph::optimize(graph_, set_, after);
+  passes_ = graph::optimize(graph_, set_, memory_budget, after);
   for (graph::Node& n : graph_.nodes) {
     attrs_.emplace_back().assign(n.attrs);
     n.attrs = attrs_.back().view();
@@ -489,7 +490,7 @@ void ReplayProgram::put_back(std::unique_ptr<Frame> frame) {
 void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
                         std::vector<bool>& ran) {
   const std::span<Storage* const> storages = numbers.storages();
-  std::vector<void*> addresses(storages.size());
+  std::vector<void*> addresses(graph_.storages.size());
   for (size_t s = 0; s < storages.size(); ++s) {
     const graph::Storage& storage = graph_.storages[s];
     if (storage.live_out && storage.writes > 0 && !storages[s]->data)
@@ -514,6 +515,11 @@ void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbe
 void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* const> storages,
                               std::vector<bool>& ran) const {
   const std::shared_ptr<Frame::Arena> arena = frame.take_arena();
+  const auto original = [&](uint32_t s) {
+    for (const auto& [again, of] : graph_.repeats)
+      if (again == s) return of;
+    return s;
+  };
   const auto give = [&](uint32_t from, uint32_t to) {
     void* const at = frame.address(from);
     if (!at || storages[to]->data || graph_.storages[from].external) return;
@@ -521,14 +527,16 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
     storages[to]->borrowed = true;
     storages[to]->deleter = std::make_unique<std::function<void(void*)>>([arena](void*) {});
   };
-  std::vector<bool> executed(ran.size(), false), in_graph(ran.size(), false);
+  // A result that is made again and was not yet has lost its memory: its call runs once more.
+  std::vector<bool> executed(ran.size(), true), in_graph(ran.size(), false);
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    const graph::Node& n = graph_.nodes[i];
-    in_graph[n.call] = true;
-    executed[n.call] = i < done;
-    if (i < done)
-      for (const uint32_t s : n.writes) give(s, s);
+    in_graph[graph_.nodes[i].call] = true;
+    if (i >= done) executed[graph_.nodes[i].call] = false;
   }
+  for (size_t c = 0; c < ran.size(); ++c) executed[c] = executed[c] && in_graph[c];
+  for (size_t i = done; i-- > 0;)  // the last first: that is the one whose memory is still there
+    if (executed[graph_.nodes[i].call])
+      for (const uint32_t s : graph_.nodes[i].writes) give(s, original(s));
   for (size_t c = 0; c < ran.size(); ++c) ran[c] = executed[c] || !in_graph[c];
   for (const graph::Merge& m : graph_.merges) {
     ran[m.call] = executed[m.into] || !in_graph[m.into];

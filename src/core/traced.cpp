@@ -233,7 +233,7 @@ Tensors TracedProgram::run(TensorList given) const {
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
   check_distinct(inputs);
   const graph::Graph& g = program_->graph();
-  std::vector<void*> addresses(slots_.size(), nullptr);
+  std::vector<void*> addresses(g.storages.size(), nullptr);
   std::vector<Ref<Storage>> made(slots_.size());
   Tensors live;
   for (size_t i = 0; i < slots_.size(); ++i) {

@@ -71,6 +71,8 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<Merge> merges;
+  std::vector<std::pair<uint32_t, uint32_t>> repeats;  ///< storages of results that are made again,
+                                                       ///< and those that they stand for
 
   const Storage& storage_of(uint32_t value) const { return storages[values[value].storage]; }
 };

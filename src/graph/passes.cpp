@@ -295,6 +295,7 @@ constexpr Pass kPasses[] = {
     {"neighbours", "calls over one shape are put behind those whose results they read",
      gather_neighbours},
     {"updates", "updates of parameters run as soon as their gradients are there", update_early},
+    {"recompute", "results are computed again where memory has a budget", nullptr},
     {"fuse", "neighbours run as one group", nullptr},
     {"plan", "results inside the program lie in one block, each where others are done", nullptr},
 };
@@ -351,16 +352,17 @@ void PassSet::set(PassSet passes) {
 }
 
 std::vector<PassResult> optimize(
-    Graph& g, const PassSet& set,
+    Graph& g, const PassSet& set, size_t budget,
     const std::function<void(std::string_view pass, const Graph&)>& after) {
   std::vector<PassResult> results;
   verify(g, "capture");
   for (const Pass& pass : kPasses) {
-    if (!pass.run || !set.has(pass.name)) continue;
+    const bool recomputes = pass.name == "recompute" && budget > 0;
+    if ((!pass.run && !recomputes) || !set.has(pass.name)) continue;
     const auto begun = std::chrono::steady_clock::now();
     PassResult r{.name = std::string(pass.name),
                  .nodes_before = static_cast<int64_t>(g.nodes.size())};
-    r.changed = pass.run(g);
+    r.changed = recomputes ? recompute(g, budget) : pass.run(g);
     verify(g, pass.name);
     r.nodes_after = static_cast<int64_t>(g.nodes.size());
     r.seconds =

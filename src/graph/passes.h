@@ -45,9 +45,14 @@ struct PassResult {
   int64_t changed = 0;
 };
 
-/// Runs the passes of the set, with the verifier after each. `after` sees the graph after each.
+/// Results that wait until they are read again are computed a second time, until no more than
+/// `budget` bytes are needed at one time or nothing more can be won. Returns how many.
+int64_t recompute(Graph& g, size_t budget);
+
+/// Runs the passes of the set, with the verifier after each. `budget` is for `recompute`, 0 for
+/// none. `after` sees the graph after each.
 std::vector<PassResult> optimize(
-    Graph& g, const PassSet& set,
+    Graph& g, const PassSet& set, size_t budget = 0,
     const std::function<void(std::string_view pass, const Graph&)>& after = {});
 
 }  // namespace pellucid::graph

@@ -1,0 +1,143 @@
+// A budget of memory: results that wait for long until they are read again are computed again, where
+// what they are made from is still there. The arithmetic is the same, so the bits are.
+#include <algorithm>
+
+#include "graph/passes.h"
+
+namespace pellucid::graph {
+namespace {
+
+constexpr size_t kNever = SIZE_MAX;
+
+/// When storages are used, by the positions of nodes.
+struct Lifetimes {
+  explicit Lifetimes(const Graph& g) : uses(g.storages.size()) {
+    for (size_t i = 0; i < g.nodes.size(); ++i) {
+      const auto use = [&](uint32_t s) {
+        if (uses[s].empty() || uses[s].back() != i) uses[s].push_back(i);
+      };
+      for_each_read(g, g.nodes[i], use);
+      for (const uint32_t s : g.nodes[i].writes) use(s);
+    }
+  }
+  size_t first(uint32_t s) const { return uses[s].empty() ? kNever : uses[s].front(); }
+  size_t last(const Graph& g, uint32_t s) const {
+    return g.storages[s].live_out ? g.nodes.size() : uses[s].empty() ? 0 : uses[s].back();
+  }
+  std::vector<std::vector<size_t>> uses;
+};
+
+struct Peak {
+  size_t bytes = 0, at = 0;
+};
+
+Peak peak_of(const Graph& g, const Lifetimes& lives) {
+  std::vector<int64_t> change(g.nodes.size() + 2, 0);
+  for (uint32_t s = 0; s < g.storages.size(); ++s) {
+    if (g.storages[s].external || lives.first(s) == kNever) continue;
+    change[lives.first(s)] += static_cast<int64_t>(g.storages[s].bytes);
+    change[lives.last(g, s) + 1] -= static_cast<int64_t>(g.storages[s].bytes);
+  }
+  Peak peak;
+  int64_t now = 0;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    now += change[i];
+    if (now > static_cast<int64_t>(peak.bytes)) peak = {static_cast<size_t>(now), i};
+  }
+  return peak;
+}
+
+/// A result that can be made again: the node that makes it, and the use before which it is made.
+struct Candidate {
+  size_t node = kNever, before = kNever;
+  uint32_t storage = kNone;
+  double gain = 0;  // bytes that become free at the peak, for each byte that is moved again
+};
+
+// Whether all that a node reads is there, unchanged, at a later position, without living longer for
+// it.
+bool can_repeat(const Graph& g, const Lifetimes& lives, const Node& n, size_t made, size_t later) {
+  for (const Use& u : n.inputs) {
+    if (u.value == kNone) continue;
+    const uint32_t s = g.values[u.value].storage;
+    if (!g.storages[s].external && lives.last(g, s) < later) return false;
+    for (const size_t i : lives.uses[s]) {
+      if (i <= made || i >= later) continue;
+      const auto& writes = g.nodes[i].writes;
+      if (std::find(writes.begin(), writes.end(), s) != writes.end()) return false;
+    }
+  }
+  return true;
+}
+
+double moved_bytes(const Graph& g, const Node& n) {
+  double bytes = 0;
+  for_each_read(g, n, [&](uint32_t s) { bytes += static_cast<double>(g.storages[s].bytes); });
+  for (const uint32_t s : n.writes) bytes += static_cast<double>(g.storages[s].bytes);
+  return bytes;
+}
+
+Candidate best_candidate(const Graph& g, const Lifetimes& lives, size_t peak) {
+  constexpr size_t kLeastBytes = size_t{64} << 10;
+  Candidate best;
+  for (size_t i = 0; i <= peak && i < g.nodes.size(); ++i) {
+    const Node& n = g.nodes[i];
+    // Ops over one shape move few bytes; products and reductions are never made twice.
+    if (!n.op->describes || n.op->kind == OpKind::Contraction || n.op->random_count || n.in_place ||
+        n.writes.size() != 1)
+      continue;
+    const uint32_t s = n.writes[0];
+    const Storage& storage = g.storages[s];
+    if (storage.external || storage.live_out || storage.writes != 1 || storage.bytes < kLeastBytes)
+      continue;
+    const auto& uses = lives.uses[s];
+    const auto next = std::upper_bound(uses.begin(), uses.end(), peak);
+    if (next == uses.end() || *std::prev(next) >= peak) continue;  // it is used there
+    if (!can_repeat(g, lives, n, i, *next)) continue;
+    const double gain = static_cast<double>(storage.bytes) / (moved_bytes(g, n) + 1);
+    if (gain > best.gain) best = {i, *next, s, gain};
+  }
+  return best;
+}
+
+// Puts a copy of the node before the use; all uses from there on read the copy's result.
+void repeat(Graph& g, const Candidate& c) {
+  Node copy = g.nodes[c.node];
+  copy.unique = true;
+  const auto storage = static_cast<uint32_t>(g.storages.size());
+  g.storages.push_back(g.storages[c.storage]);
+  uint32_t first = c.storage;
+  for (const auto& [again, of] : g.repeats)
+    if (again == c.storage) first = of;
+  g.repeats.emplace_back(storage, first);
+  const auto value = static_cast<uint32_t>(g.values.size());
+  g.values.push_back(g.values[copy.outputs[0]]);
+  g.values[value].storage = storage;
+  copy.outputs[0] = value;
+  copy.writes[0] = storage;
+  for (size_t i = c.before; i < g.nodes.size(); ++i)
+    for (Use& u : g.nodes[i].inputs) {
+      if (u.value == kNone || g.values[u.value].storage != c.storage) continue;
+      g.values.push_back(g.values[u.value]);
+      g.values.back().storage = storage;
+      u.value = static_cast<uint32_t>(g.values.size() - 1);
+    }
+  g.nodes.insert(g.nodes.begin() + static_cast<std::ptrdiff_t>(c.before), std::move(copy));
+}
+
+}  // namespace
+
+int64_t recompute(Graph& g, size_t budget) {
+  int64_t repeated = 0;
+  for (constexpr int64_t kMost = 4096; repeated < kMost; ++repeated) {
+    const Lifetimes lives(g);
+    const Peak peak = peak_of(g, lives);
+    if (peak.bytes <= budget) break;
+    const Candidate c = best_candidate(g, lives, peak.at);
+    if (c.node == kNever) break;
+    repeat(g, c);
+  }
+  return repeated;
+}
+
+}  // namespace pellucid::graph
