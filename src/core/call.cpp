@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture.h"
+#include "core/capture_check.h"
 #include "core/engine.h"
 #include "core/estimate.h"
 #include "core/generated_support.h"
@@ -138,6 +139,8 @@ struct Dispatcher {
       });
     for (const detail::Storage* s : call->writes)
       if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
+    if (detail::checks_captures.load(std::memory_order_relaxed)) [[unlikely]]
+      detail::check_later(*call);
     own.add(std::move(call));
   }
 

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/parallel.h"
 #include "base/text.h"
+#include "core/capture_check.h"
 #include "core/fuse.h"
 #include "pellucid/lazy.h"
 #include "tensor/phantom.h"
@@ -216,11 +217,13 @@ size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
     Group group(calls, explaining != nullptr);
     if (group.size() > 0) {
       group.run();
+      if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(group.size()));
       if (explaining) tell(calls.first(group.size()), &group);
       return group.size();
     }
   }
   execute(*calls[0]);
+  if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(1));
   if (explaining) tell(calls.first(1), nullptr);
   return 1;
 }
@@ -232,10 +235,13 @@ void Capture::execute(CapturedCall& call) {
 
 // The call ran, or nobody can see that it did not.
 void Capture::release(CapturedCall& call) noexcept {
+  const bool checks = checks_captures.load(std::memory_order_relaxed);
   for (Storage* s : call.writes) {
     if (s->pending_writes.fetch_sub(1, std::memory_order_relaxed) > 1) continue;
     s->writer.store(nullptr, std::memory_order_release);
+    if (checks) forget_copy(*s);
   }
+  if (checks) forget_check(call);
   for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
   captured_calls.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -292,7 +298,11 @@ void run_users_elsewhere(const Storage& s, const Capture* own) {
 }
 
 void choose_modes() {
-  static const bool lazy = env_bool("PELLUCID_LAZY", false);
+  static const bool lazy = [] {
+    const bool check = env_string("PELLUCID_LAZY") == "check";
+    if (check) checks_captures.store(true);
+    return check || env_bool("PELLUCID_LAZY", false);
+  }();
   set_mode(kUnknown, false);
   if (lazy) set_mode(kCapture, true);
 }
