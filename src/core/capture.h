@@ -54,6 +54,9 @@ class Capture {
   void run_users(const Storage& s);
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
+  /// Across a fork: a child must not find it held by a thread that it does not have.
+  void hold() { mutex_.lock(); }
+  void let_go() { mutex_.unlock(); }
 
  private:
   template <class Wanted> void run(const Wanted& wanted);
