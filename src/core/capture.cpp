@@ -1,5 +1,7 @@
 #include "core/capture.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "base/caller.h"
 #include "base/env.h"
 #include "base/parallel.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "core/autograd_meta.h"
 #include "core/capture_check.h"
@@ -43,8 +46,22 @@ struct Captures {
   std::mutex mutex;
   std::vector<Capture*> all, idle;
   static Captures& get() {
-    static auto* const captures = new Captures;  // tensors may outlive static objects
+    static auto* const captures = [] {
+      // What captured calls need is held after the captures are: its handlers come first.
+      memory_stats();
+      default_generator();
+      pthread_atfork(hold_all, let_go_all, let_go_all);
+      return new Captures;  // tensors may outlive static objects
+    }();
     return *captures;
+  }
+  static void hold_all() {
+    get().mutex.lock();
+    for (Capture* c : get().all) c->hold();
+  }
+  static void let_go_all() {
+    for (Capture* c : get().all) c->let_go();
+    get().mutex.unlock();
   }
   Capture* take() {
     const std::lock_guard lock(mutex);

@@ -65,6 +65,9 @@ class Capture {
   void run_users(const Storage& s);
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
+  /// Across a fork: a child must not find it held by a thread that it does not have.
+  void hold() { mutex_.lock(); }
+  void let_go() { mutex_.unlock(); }
 
   /// Until allow(), this thread captures a program that must be whole: whoever asks for a value gets
   /// a ValueError that begins with `who`.

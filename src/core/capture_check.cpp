@@ -187,6 +187,7 @@ void check_later(const CapturedCall& call) {
   }
   const ModeScope no_capture(kCapture, false);
   run_captured(now);
+  if (call.op.info->name.starts_with("empty")) return;  // its memory holds anything
   Expected e;
   for (const Written& w : writes) e.results.emplace_back(w, elements(tensor_of(now, w)));
   e.python_line = profile::python_line_now();

@@ -89,6 +89,8 @@ TEST_CASE("lazy check: a right program has no differences") {
       o.step();
       const Tensor view = x.slice(1, 0, 2);
       view.mul_(3).add_(1);
+      const Tensor unwritten = empty({100});
+      CHECK(is_pending(unwritten.fill_(2)));
       CHECK(is_pending(x));
     }
     CHECK(detail::fused_calls.load() > fused);
