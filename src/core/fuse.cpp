@@ -10,6 +10,7 @@
 namespace pellucid::detail {
 
 int64_t least_fused = kLeastFused;
+bool fuse_updates = false;
 constinit std::atomic<int64_t> fused_calls{0};
 
 namespace {
@@ -44,6 +45,23 @@ std::vector<int64_t> strides_over(const TensorImpl& t, const std::vector<int64_t
 bool same_elements(const TensorImpl& a, const TensorImpl& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
          a.numel == b.numel && a.is_contiguous() && b.is_contiguous();
+}
+
+// What a call goes over: its result or, for an update, the parameter.
+const TensorImpl& subject(const CapturedCall& call) {
+  return call.output_count == 0 ? call.inputs[0].impl() : call.outputs[0].impl();
+}
+
+bool is_result(const CapturedCall& call, const Storage* s) {
+  for (size_t k = 0; k < call.output_count; ++k)
+    if (call.outputs[k].defined() && call.outputs[k].impl().storage.get() == s) return true;
+  return false;
+}
+
+bool touches(const CapturedCall& call, const Storage* s) {
+  for (const Tensor& t : call.inputs)
+    if (t.defined() && t.impl().storage.get() == s) return true;
+  return is_result(call, s);
 }
 
 char* address(const TensorImpl& t) {
@@ -82,7 +100,7 @@ std::unique_ptr<Group> Group::form(std::span<const std::unique_ptr<CapturedCall>
 
 bool Group::describe_again(size_t i) {
   kernels::TileStep& old = *steps_[i];
-  if (old.root) return true;  // it looks at everything when it runs
+  if (old.root || old.update) return true;  // they look at everything when they run
   kernels::TileStep step;
   describe_captured(*calls_[i], step);
   bool same = !old.loop == !step.loop && !old.rows == !step.rows && old.row == step.row &&
@@ -107,13 +125,20 @@ bool Group::reads_alike(const TensorImpl& t) const {
 
 bool Group::fits(const CapturedCall& call) {
   const std::string& name = call.op.info->name;
-  if (!call.op.describes || call.op.random_count || call.output_count == 0 ||
-      !call.outputs[0].defined())
+  if (!call.op.describes || call.op.random_count ||
+      (call.output_count != 0 && !call.outputs[0].defined()))
     return refuse([&] {
       return fmt::format("{} has no loop that can be fused ({})", name,
                          kOpKindNames[static_cast<size_t>(call.op.kind)]);
     });
-  if (!fits_shape(call) || !fits_writes(call)) return false;
+  if (!fits_shape(call)) return false;
+  if (!(call.output_count == 0 ? fits_update(call) : fits_writes(call))) return false;
+  for (const CapturedCall* earlier : calls_)
+    if (earlier->op.info->mutates)  // what it changes beside its results
+      for (const Storage* s : earlier->writes)
+        if (!is_result(*earlier, s) && touches(call, s))
+          return refuse(
+              [&] { return fmt::format("{} uses what {} changes", name, earlier->op.info->name); });
   for (const Tensor& t : call.inputs)
     if (t.defined() &&
         (!reads_alike(t.impl()) || (!made(t.impl().storage.get()) && !t.impl().storage->data)))
@@ -124,7 +149,7 @@ bool Group::fits(const CapturedCall& call) {
 
 bool Group::fits_shape(const CapturedCall& call) {
   const std::string& name = call.op.info->name;
-  const TensorImpl& out = call.outputs[0].impl();
+  const TensorImpl& out = subject(call);
   if (out.numel < least_fused || out.numel == 0 || out.sizes.empty())
     return refuse([&] {
       return fmt::format("{} has {} elements; groups are made from {} on", name, out.numel,
@@ -135,15 +160,30 @@ bool Group::fits_shape(const CapturedCall& call) {
            refuse([&] { return fmt::format("the result of {} has gaps in memory", name); });
   // What follows a product may see its rows in more dims.
   const TensorImpl& first = calls_[0]->outputs[0].impl();
-  if (calls_.size() == 1 && has_root() && out.is_contiguous() && out.numel == first.numel &&
-      out.sizes.back() == first.sizes.back())
+  if (calls_.size() == 1 && has_root() && first.is_contiguous() && out.is_contiguous() &&
+      out.numel == first.numel && out.sizes.back() == first.sizes.back())
     return true;
-  const TensorImpl& like = calls_[calls_.size() > 1 ? 1 : 0]->outputs[0].impl();
+  const TensorImpl& like = subject(*calls_[calls_.size() > 1 ? 1 : 0]);
   if (!(out.sizes == like.sizes))
     return refuse([&] { return fmt::format("{} has sizes {}", name, out.sizes); });
   if (!(out.strides == like.strides))
     return refuse(
         [&] { return fmt::format("{} has another layout, strides {}", name, out.strides); });
+  return true;
+}
+
+// An update changes its arrays while other parts of the group still run: nothing else may use them.
+bool Group::fits_update(const CapturedCall& call) {
+  const std::string& name = call.op.info->name;
+  if (!fuse_updates)
+    return refuse([&] { return fmt::format("{} would not hide behind other work", name); });
+  const Tensor& by = call.inputs[1];
+  if (calls_.empty() || !made(by.impl().storage.get()) || !subject(*calls_[0]).is_contiguous())
+    return refuse([&] { return fmt::format("{} needs a gradient that the group makes", name); });
+  for (const Storage* s : call.writes)
+    for (const CapturedCall* other : calls_)
+      if (touches(*other, s))
+        return refuse([&] { return fmt::format("{} changes what the group uses", name); });
   return true;
 }
 
@@ -192,17 +232,17 @@ int Group::source_of(const TensorImpl& t) {
 // Whether what the op said of itself has a place in the group.
 bool Group::tells_loop(const CapturedCall& call, const kernels::TileStep& step) {
   const std::string& name = call.op.info->name;
-  const TensorImpl& out = call.outputs[0].impl();
+  const TensorImpl& out = subject(call);
   if (step.root) {
     if (out.numel < kLeastAfterProduct * least_fused)
       return refuse([&] {
-        return fmt::format("{} has {} elements; a product begins groups from {} on", name,
-                           out.numel, kLeastAfterProduct * least_fused);
+        return fmt::format("{} has {} elements; it begins groups from {} on", name, out.numel,
+                           kLeastAfterProduct * least_fused);
       });
-    return (calls_.empty() && out.is_contiguous() && !call.in_place) ||
+    return (calls_.empty() && !call.in_place) ||
            refuse([&] { return fmt::format("{} can only begin a group", name); });
   }
-  if ((!step.loop && !step.rows) || (step.rows && !out.is_contiguous()))
+  if ((!step.loop && !step.rows && !step.update) || (!step.loop && !out.is_contiguous()))
     return refuse([&] { return fmt::format("{} does not work along rows here", name); });
   // A product that fails halfway must not have changed what the program can see.
   if (has_root() && call.in_place && !made(out.storage.get()))
@@ -240,8 +280,8 @@ bool Group::tells_loop(const CapturedCall& call, const kernels::TileStep& step) 
 }
 
 void Group::add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> step) {
-  const TensorImpl& out = call.outputs[0].impl();
-  const int value = static_cast<int>(program_.values.size()),
+  const TensorImpl& out = subject(call);
+  const int value = step->update ? -1 : static_cast<int>(program_.values.size()),
             place = static_cast<int>(program_.calls.size());
   if (place == 0) {
     program_.shape.assign(out.sizes.begin(), out.sizes.end());
@@ -256,7 +296,10 @@ void Group::add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> ste
     }
     program_.calls.push_back(tile);
   }
-  program_.values.push_back({out.dtype, nullptr, place});
+  if (!step->update) {
+    program_.values.push_back({out.dtype, nullptr, place});
+    makers_.push_back(&call);
+  }
   for (size_t k = 0; k < call.output_count; ++k)
     if (call.outputs[k].defined())
       made_.push_back(
@@ -264,7 +307,7 @@ void Group::add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> ste
   // What a step does not read tile by tile, its loop reaches by an address.
   size_t given = 0;
   for (const Tensor& t : call.inputs) given += t.defined() ? 1 : 0;
-  holds_addresses_.push_back(!step->root && given > step->input_count);
+  holds_addresses_.push_back(!step->root && !step->update && given > step->input_count);
   steps_.push_back(std::move(step));
   calls_.push_back(&call);
 }
@@ -300,7 +343,7 @@ std::vector<Storage*> Group::wanted_storages() {
       Storage& s = *call->outputs[k].impl().storage;
       if (s.data || std::find(looked_at.begin(), looked_at.end(), &s) != looked_at.end()) continue;
       looked_at.push_back(&s);
-      if (needed_elsewhere(s)) {
+      if (needed_elsewhere(s) || (k > 0 && has_root() && call == calls_[0])) {
         wanted.push_back(&s);
       } else if (k == 0) {
         ++unmade_;
@@ -317,10 +360,11 @@ Storage* Group::lender() {
   kernels::TileValue& root = program_.values[0];
   root.lent = false;
   for (const kernels::TileCall& c : program_.calls) {
+    if (c.value < 0) continue;
     const size_t v = static_cast<size_t>(c.value);
     const int place = static_cast<int>(&c - program_.calls.data());
-    Storage* const s = calls_[v]->outputs[0].impl().storage.get();
-    if (calls_[v]->in_place || !s->data) continue;
+    Storage* const s = makers_[v]->outputs[0].impl().storage.get();
+    if (makers_[v]->in_place || !s->data) continue;
     if (place < root.last_use || program_.values[v].dtype != root.dtype) {
       if (made(s)->value == c.value) continue;
       return nullptr;  // changed again later: rare
@@ -368,12 +412,18 @@ void Group::run() {
   for (size_t k = 0; k < operands_.size(); ++k) program_.operands[k].data = address(*operands_[k]);
   for (size_t i = 0; i < calls_.size(); ++i)
     if (holds_addresses_[i] && !describe_again(i)) PELLUCID_ASSERT(false);
-  for (size_t i = 0; i < calls_.size(); ++i) {
-    const TensorImpl& out = calls_[i]->outputs[0].impl();
+  for (size_t i = 0; i < makers_.size(); ++i) {
+    const TensorImpl& out = makers_[i]->outputs[0].impl();
     program_.values[i].memory = out.storage->data ? address(out) : nullptr;
   }
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (steps_[i]->update) {
+      steps_[i]->begins = true;
+      describe_captured(*calls_[i], *steps_[i]);
+    }
   for (kernels::TileCall& tile : program_.calls) {
-    const CapturedCall& call = *calls_[static_cast<size_t>(tile.value)];
+    if (tile.value < 0) continue;
+    const CapturedCall& call = *makers_[static_cast<size_t>(tile.value)];
     for (size_t k = 1; k < call.output_count; ++k) {
       if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
       const TensorImpl& t = call.outputs[k].impl();

@@ -1,6 +1,6 @@
 // Which captured calls run as one: neighbours over one shape, each of which can tell its loop
-// (OpDef::describes), or a product followed by such neighbours, which then run on each block of its
-// result. Results that only calls of the group read get no memory.
+// (OpDef::describes), or a root (a product, batch norm) followed by such neighbours, which then run
+// on each block of its result. Results that only calls of the group read get no memory.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,9 @@ namespace pellucid::detail {
 /// Calls of fewer elements run one by one: telling costs more than it saves. Tests set it to 0.
 inline constexpr int64_t kLeastFused = 4096;
 extern int64_t least_fused;
+/// Whether optimisers' steps may run in a group with the calls that make their gradient. Off: on
+/// the processors measured the arithmetic of a step does not hide behind a product (docs/notes).
+extern bool fuse_updates;
 /// How many calls of the process ran as part of a group.
 extern constinit std::atomic<int64_t> fused_calls;
 
@@ -33,6 +36,8 @@ class Group {
   /// the group cannot run so.
   bool describe_again(size_t i);
   size_t size() const { return calls_.size(); }
+  /// Whether it begins with a call that makes its result in blocks, such as a product.
+  bool has_root() const { return !steps_.empty() && steps_[0]->root; }
   /// Gives memory to what is read outside the group, and runs it. Its tensors may lie elsewhere than
   /// at the last time.
   void run();
@@ -52,6 +57,7 @@ class Group {
   bool fits(const CapturedCall& call);
   bool fits_shape(const CapturedCall& call);
   bool fits_writes(const CapturedCall& call);
+  bool fits_update(const CapturedCall& call);
   bool tells_loop(const CapturedCall& call, const kernels::TileStep& step);
   void add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> step);
   template <class Why> bool refuse(const Why& why) {
@@ -65,9 +71,9 @@ class Group {
   std::vector<Storage*> wanted_storages();
   void run_root();
   Storage* lender();
-  bool has_root() const { return !steps_.empty() && steps_[0]->root; }
 
   std::vector<CapturedCall*> calls_;
+  std::vector<CapturedCall*> makers_;  // of the program's values
   std::vector<std::unique_ptr<kernels::TileStep>> steps_;
   std::vector<bool> holds_addresses_;  // of each step: it is asked again when tensors moved
   std::vector<Made> made_;

@@ -283,11 +283,18 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
         if (in.value != kNone) use(g.values[in.value].storage);
       for (const uint32_t s : g.nodes[i].writes) use(s);
     }
+  // A root writes its further results (the statistics of a batch norm) to memory.
+  std::vector<bool> written(storages_.size(), false);
+  for (const Unit& u : units_)
+    if (u.group && u.group->has_root())
+      for (size_t k = 1; k < g.nodes[u.first].outputs.size(); ++k)
+        if (const uint32_t v = g.nodes[u.first].outputs[k]; v != kNone)
+          written[g.values[v].storage] = true;
   std::vector<graph::Block> blocks;
   for (size_t s = 0; s < storages_.size(); ++s) {
     const graph::Storage& storage = g.storages[s];
     if (!storages_[s] || storage.external || storage.live_out) continue;
-    if (Unit& u = units_[first[s]]; first[s] == last[s] && u.group) {  // it lives in tiles alone
+    if (Unit& u = units_[first[s]]; first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
       ++u.unmade;
       u.unmade_bytes += static_cast<int64_t>(storage.bytes);
       continue;

@@ -232,7 +232,7 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
         OpKind kind = OpKind::Pointwise;
         for (detail::CapturedCall* call : calls) {
           name += (name.size() < 80 ? "_" + call->op.info->name : "");
-          if (kind == OpKind::Pointwise) kind = call->op.kind;
+          if (kind == OpKind::Pointwise && call->output_count != 0) kind = call->op.kind;
           detail::with_captured(*call, [&](const Call& c) {
             if (!c.op().cost) return;
             const FlopSplit split = split_flops(c);
@@ -249,8 +249,11 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
                                                {"op_kind", kOpKindNames[static_cast<size_t>(kind)]},
                                                {"inputs", inputs},
                                                {"attributes", ""}}));
+        Json outputs = Json::array();
+        if (calls.back()->outputs[0].defined())
+          outputs.push_back(tensor_json(calls.back()->outputs[0]));
         profile::define_cost(
-            signature, members({{"outputs", Json::array({tensor_json(calls.back()->outputs[0])})},
+            signature, members({{"outputs", outputs},
                                 {"flops", flops},
                                 {"bytes", std::max(0.0, bytes - 2.0 * static_cast<double>(unmade))},
                                 {"contraction", contraction}}));

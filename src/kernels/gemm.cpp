@@ -259,8 +259,10 @@ template <class T> bool is_for_weight(const Product<T>& p) {
 /// B is in rows.
 void run_stream(const Product<float>& p, Stream kind) {
   (kind == Stream::FewRows ? stream::multiply_few_rows : stream::multiply_short)(
-      {p.m, p.n, p.k, p.alpha, p.a, p.b.data, p.b.row_stride, p.beta, p.c, p.ldc});
-  if (p.bias != nullptr) add_bias(p.m, p.n, p.bias, 1, p.c, p.ldc);
+      {p.m, p.n, p.k, p.alpha, p.a, p.b.data, p.b.row_stride, p.beta, p.c, p.ldc,
+       p.bias == nullptr ? p.then : nullptr});
+  if (p.bias == nullptr) return;
+  add_bias(p.m, p.n, p.bias, 1, p.c, p.ldc);
   finish(p.then, p.c, p.m, p.n, p.ldc);
 }
 

@@ -42,6 +42,8 @@ constexpr int64_t kSection = 1024, kBand = 256;
 constexpr int64_t kLeastRows = 64;
 // Short k: the most columns of B that are packed at a time, 0.75 MiB of L2.
 constexpr int64_t kGroup = 768;
+// Tiles of rows that an epilogue gets at a time: 172 kB of C.
+constexpr int64_t kTogether = 4;
 // The least steps of k between two calls for what comes from main memory.
 constexpr int64_t kPace = 8;
 // Elements that are worth a thread's while to pack.
@@ -251,9 +253,12 @@ void multiply_band(Task task) {
     task.b += sections.length(s) * task.ldb;
     task.beta = 1;
   }
+  if (task.then != nullptr) (*task.then)({task.c, task.m, task.n, task.ldc});
 }
 
-/// A block of k with some columns of B, packed in panels that stay in L2.
+/// A block of k with some columns of B, packed in panels that stay in L2. The operands of an
+/// epilogue are asked for one tile of rows ahead, evenly while it is multiplied: so they cost no
+/// time.
 void multiply_rows(const Task& task, float* panels) {
   const Scratch packed(packed_bytes(kRows, task.k));
   const tile::Parts rows(task.m, kRows);
@@ -275,8 +280,18 @@ void multiply_rows(const Task& task, float* panels) {
       micro.panel = panels + column * task.k;
       micro.c = c + column;
       micro.soon = column + kWidth < task.n ? micro.c + kWidth : c + height * task.ldc;
+      if (task.then != nullptr) {
+        if (t == 0) task.then->ahead({micro.c, height, micro.columns, task.ldc});
+        if (t + 1 < rows.count)
+          task.then->ahead(
+              {micro.c + height * task.ldc, rows.length(t + 1), micro.columns, task.ldc});
+      }
       multiply<Source::Far>(height, micro);
       micro.ahead += micro.rows_asked() * micro.ahead_stride;
+    }
+    if (task.then != nullptr && ((t + 1) % kTogether == 0 || t + 1 == rows.count)) {
+      const int64_t first = rows.begin(t / kTogether * kTogether);
+      (*task.then)({task.c + first * task.ldc, rows.begin(t) + height - first, task.n, task.ldc});
     }
   }
 }
@@ -349,6 +364,7 @@ void multiply_short(const Task& task) {
     part.c += first;
     for (int64_t i = 0; i < blocks.count; ++i) {
       part.k = blocks.length(i);
+      part.then = i + 1 == blocks.count ? task.then : nullptr;
       multiply_group(part, panels.as<float>());
       part.a.data += part.k * task.a.col_stride;
       part.b += part.k * task.ldb;

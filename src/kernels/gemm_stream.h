@@ -20,6 +20,7 @@ struct Task {
   float beta;
   float* c;
   int64_t ldc;
+  const Epilogue* then = nullptr;  ///< runs on each block of C that is complete
 };
 
 /// Whether there are kernels for this machine.

@@ -11,6 +11,8 @@
 
 namespace pellucid::kernels {
 
+class Epilogue;  // kernels/tiles.h
+
 /// Layer norm over rows [rows, n]. mean and rstd get one value a row; weight and bias [n] are
 /// optional.
 struct LayerNorm {
@@ -41,8 +43,10 @@ struct BatchNorm {
 };
 /// The batch's mean and biased variance per channel, of the compute type.
 void batch_norm_stats(const BatchNorm& b, void* mean, void* variance);
-/// y = (x - mean) rstd weight + bias with given statistics of the compute type.
-void batch_norm_apply(const BatchNorm& b, const void* mean, const void* rstd, void* y);
+/// y = (x - mean) rstd weight + bias with given statistics of the compute type. The epilogue, which
+/// may be null, runs on each block of y; only float and double have one.
+void batch_norm_apply(const BatchNorm& b, const void* mean, const void* rstd, void* y,
+                      const Epilogue* then = nullptr);
 /// Gradients. `training`: mean and rstd came from this batch and are differentiated too. All
 /// outputs are optional.
 void batch_norm_backward(const BatchNorm& b, const void* dy, const void* mean, const void* rstd,

@@ -5,6 +5,7 @@
 #include "kernels/norm.h"
 #include "kernels/norm_sums.h"
 #include "kernels/reduce.h"
+#include "kernels/tiles.h"
 
 namespace pellucid::kernels {
 namespace {
@@ -166,7 +167,8 @@ template <class T> std::vector<T> channel_sums(const BatchNorm& b, const void* d
 }
 
 template <class T>
-void apply_batch_norm(const BatchNorm& b, const T* mean, const T* rstd, void* y) {
+void apply_batch_norm(const BatchNorm& b, const T* mean, const T* rstd, void* y,
+                      const Epilogue* then) {
   const Affine<T> affine(b, mean, rstd);
   const int64_t n = line_length(b);
   const bool pixel = pixels(b);
@@ -183,6 +185,7 @@ void apply_batch_norm(const BatchNorm& b, const T* mean, const T* rstd, void* y)
         }
       });
       write_row<T>(b.type, y, line * n, count * n, out);
+      if (then != nullptr) (*then)({out, 1, count * n, count * n});
     });
   });
 }
@@ -320,10 +323,11 @@ void batch_norm_stats(const BatchNorm& b, void* mean, void* variance) {
           .parameter = 0});
 }
 
-void batch_norm_apply(const BatchNorm& b, const void* mean, const void* rstd, void* y) {
+void batch_norm_apply(const BatchNorm& b, const void* mean, const void* rstd, void* y,
+                      const Epilogue* then) {
   visit_compute(b.type, [&](auto zero) {
     using T = decltype(zero);
-    apply_batch_norm<T>(b, static_cast<const T*>(mean), static_cast<const T*>(rstd), y);
+    apply_batch_norm<T>(b, static_cast<const T*>(mean), static_cast<const T*>(rstd), y, then);
   });
 }
 

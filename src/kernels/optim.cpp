@@ -3,6 +3,9 @@
 #include "kernels/optim.h"
 
 #include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/optim_loops.h"
 
@@ -11,6 +14,34 @@ namespace pellucid::kernels {
 using namespace optim_loops;
 
 namespace {
+
+/// A loop with its numbers and arrays, the parameter first; the gradient comes between it and the
+/// state.
+template <class T, class Numbers, class... State>
+using StepLoop = void (*)(const Numbers&, T*, const T*, State*..., int64_t);
+template <class T, class Numbers, class... State>
+Update make_update(std::type_identity_t<StepLoop<T, Numbers, State...>> loop,
+                   const Numbers& numbers, void* param, State*... state) {
+  static_assert(sizeof(Numbers) <= sizeof(Update::numbers) &&
+                sizeof...(State) < Update::kMostArrays);
+  Update u;
+  u.loop = reinterpret_cast<void (*)()>(loop);
+  std::memcpy(u.numbers, &numbers, sizeof(numbers));
+  size_t next = 0;
+  u.arrays[next++] = param;
+  ((u.arrays[next++] = state), ...);
+  u.run = [](const Update& self, int64_t begin, int64_t count, const void* grad) {
+    const auto f = reinterpret_cast<StepLoop<T, Numbers, State...>>(self.loop);
+    Numbers c;
+    std::memcpy(&c, self.numbers, sizeof(c));
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      f(c, at<T>(self.arrays[0], begin), static_cast<const T*>(grad),
+        at<T>(self.arrays[i + 1], begin)..., count);
+    }
+    (std::index_sequence_for<State...>());
+  };
+  return u;
+}
 
 template <class T> struct SgdNumbers { T lr, momentum, kept, weight_decay; };
 
@@ -36,26 +67,22 @@ template <class T, Momentum M, bool kDecay> struct SgdLoop {
   }
 };
 
-template <class T, Momentum M>
-void sgd_with(int64_t n, const SgdStep& s, void* param, const void* grad, void* buffer) {
+template <class T, Momentum M> Update sgd_with(const SgdStep& s, void* param, void* buffer) {
   const SgdNumbers<T> c{static_cast<T>(s.lr), static_cast<T>(s.momentum),
                         static_cast<T>(1 - s.dampening), static_cast<T>(s.weight_decay)};
   using Loops = IsaLoops<SgdLoop<T, M, false>, const SgdNumbers<T>&, T*, const T*, T*, int64_t>;
   using Decaying = IsaLoops<SgdLoop<T, M, true>, const SgdNumbers<T>&, T*, const T*, T*, int64_t>;
   const auto loop = s.weight_decay != 0 ? Decaying::at(isa()) : Loops::at(isa());
-  cut(n, [&](int64_t i, int64_t count) {
-    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(buffer, i), count);
-  });
+  return make_update<T>(loop, c, param, static_cast<T*>(buffer));
 }
 
-template <class T>
-void sgd(int64_t n, const SgdStep& s, void* param, const void* grad, void* buffer) {
+template <class T> Update sgd(const SgdStep& s, void* param, void* buffer) {
   const auto run =
       s.momentum == 0 ? sgd_with<T, Momentum::None>
       : s.nesterov
           ? (s.first ? sgd_with<T, Momentum::FirstNesterov> : sgd_with<T, Momentum::Nesterov>)
           : (s.first ? sgd_with<T, Momentum::First> : sgd_with<T, Momentum::Plain>);
-  run(n, s, param, grad, buffer);
+  return run(s, param, buffer);
 }
 
 template <class T> struct AdamNumbers {
@@ -87,8 +114,7 @@ template <class T, Decay D, bool kAmsgrad> struct AdamLoop {
 };
 
 template <class T, Decay D>
-void adam_with(int64_t n, const AdamStep& s, void* param, const void* grad, void* exp_avg,
-               void* exp_avg_sq, void* top) {
+Update adam_with(const AdamStep& s, void* param, void* exp_avg, void* exp_avg_sq, void* top) {
   const auto steps = static_cast<double>(s.step);
   const double correction1 = 1 - std::pow(s.beta1, steps);
   const double correction2 = 1 - std::pow(s.beta2, steps);
@@ -105,10 +131,8 @@ void adam_with(int64_t n, const AdamStep& s, void* param, const void* grad, void
   using Amsgrad =
       IsaLoops<AdamLoop<T, D, true>, const AdamNumbers<T>&, T*, const T*, T*, T*, T*, int64_t>;
   const auto loop = top ? Amsgrad::at(isa()) : Loops::at(isa());
-  cut(n, [&](int64_t i, int64_t count) {
-    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(exp_avg, i), at<T>(exp_avg_sq, i), at<T>(top, i),
-         count);
-  });
+  return make_update<T>(loop, c, param, static_cast<T*>(exp_avg), static_cast<T*>(exp_avg_sq),
+                        static_cast<T*>(top));
 }
 
 template <class T> struct RmspropNumbers { T lr, alpha, fresh, eps, weight_decay, momentum; };
@@ -141,8 +165,7 @@ template <class T, bool kCentred, bool kMomentum> struct RmspropLoop {
 };
 
 template <class T>
-void rmsprop(int64_t n, const RmspropStep& s, void* param, const void* grad, void* square_avg,
-             void* grad_avg, void* buffer) {
+Update rmsprop(const RmspropStep& s, void* param, void* square_avg, void* grad_avg, void* buffer) {
   const RmspropNumbers<T> c{static_cast<T>(s.lr),           static_cast<T>(s.alpha),
                             static_cast<T>(1 - s.alpha),    static_cast<T>(s.eps),
                             static_cast<T>(s.weight_decay), static_cast<T>(s.momentum)};
@@ -154,10 +177,8 @@ void rmsprop(int64_t n, const RmspropStep& s, void* param, const void* grad, voi
                                        : pick.template operator()<true, false>())
                              : (buffer ? pick.template operator()<false, true>()
                                        : pick.template operator()<false, false>());
-  cut(n, [&](int64_t i, int64_t count) {
-    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(square_avg, i), at<T>(grad_avg, i),
-         at<T>(buffer, i), count);
-  });
+  return make_update<T>(loop, c, param, static_cast<T*>(square_avg), static_cast<T*>(grad_avg),
+                        static_cast<T*>(buffer));
 }
 
 template <class T> struct AdagradNumbers { T lr, eps, weight_decay; };
@@ -178,44 +199,46 @@ template <class T> struct AdagradLoop {
   }
 };
 
-template <class T>
-void adagrad(int64_t n, const AdagradStep& s, void* param, const void* grad, void* sum) {
+template <class T> Update adagrad(const AdagradStep& s, void* param, void* sum) {
   const AdagradNumbers<T> c{static_cast<T>(s.lr), static_cast<T>(s.eps),
                             static_cast<T>(s.weight_decay)};
   const auto loop =
       IsaLoops<AdagradLoop<T>, const AdagradNumbers<T>&, T*, const T*, T*, int64_t>::at(isa());
-  cut(n, [&](int64_t i, int64_t count) {
-    loop(c, at<T>(param, i), at<T>(grad, i), at<T>(sum, i), count);
-  });
+  return make_update<T>(loop, c, param, static_cast<T*>(sum));
 }
 
 }  // namespace
 
-void sgd_step(DType type, int64_t n, const SgdStep& s, void* param, const void* grad,
-              void* momentum_buffer) {
-  by_type(type, sgd<float>, sgd<double>)(n, s, param, grad, momentum_buffer);
+void run_update(const Update& update, DType type, int64_t n, const void* grad) {
+  const int64_t size = element_size(type);
+  cut(n, [&](int64_t i, int64_t count) {
+    update(i, count, static_cast<const char*>(grad) + i * size);
+  });
 }
 
-void adam_step(DType type, int64_t n, const AdamStep& s, void* param, const void* grad,
-               void* exp_avg, void* exp_avg_sq, void* max_exp_avg_sq) {
-  const auto run =
+Update sgd_update(DType type, const SgdStep& s, void* param, void* momentum_buffer) {
+  return by_type(type, sgd<float>, sgd<double>)(s, param, momentum_buffer);
+}
+
+Update adam_update(DType type, const AdamStep& s, void* param, void* exp_avg, void* exp_avg_sq,
+                   void* max_exp_avg_sq) {
+  const auto make =
       s.decay == Decay::None
           ? by_type(type, adam_with<float, Decay::None>, adam_with<double, Decay::None>)
       : s.decay == Decay::Gradient
           ? by_type(type, adam_with<float, Decay::Gradient>, adam_with<double, Decay::Gradient>)
           : by_type(type, adam_with<float, Decay::Decoupled>, adam_with<double, Decay::Decoupled>);
-  run(n, s, param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq);
+  return make(s, param, exp_avg, exp_avg_sq, max_exp_avg_sq);
 }
 
-void rmsprop_step(DType type, int64_t n, const RmspropStep& s, void* param, const void* grad,
-                  void* square_avg, void* grad_avg, void* momentum_buffer) {
-  by_type(type, rmsprop<float>, rmsprop<double>)(n, s, param, grad, square_avg, grad_avg,
-                                                 momentum_buffer);
+Update rmsprop_update(DType type, const RmspropStep& s, void* param, void* square_avg,
+                      void* grad_avg, void* momentum_buffer) {
+  return by_type(type, rmsprop<float>, rmsprop<double>)(s, param, square_avg, grad_avg,
+                                                        momentum_buffer);
 }
 
-void adagrad_step(DType type, int64_t n, const AdagradStep& s, void* param, const void* grad,
-                  void* sum) {
-  by_type(type, adagrad<float>, adagrad<double>)(n, s, param, grad, sum);
+Update adagrad_update(DType type, const AdagradStep& s, void* param, void* sum) {
+  return by_type(type, adagrad<float>, adagrad<double>)(s, param, sum);
 }
 
 }  // namespace pellucid::kernels

@@ -37,7 +37,7 @@ template <class T, class F, class... Arrays>
   constexpr int64_t line = 64 / sizeof(T);
   int64_t i = 0;
   for (; i + line <= n; i += line) {
-    (__builtin_prefetch(arrays + i + kAhead, 1), ...);
+    if (i + kAhead < n) (__builtin_prefetch(arrays + i + kAhead, 1), ...);
 #pragma omp simd
     for (int64_t j = i; j < i + line; ++j) f(j);
   }

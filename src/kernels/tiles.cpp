@@ -21,7 +21,7 @@ constexpr int64_t kTileBytes = 24 << 10;
 constexpr int64_t kPrefetchBytes = 2 << 20;
 /// Buffers up to so many bytes lie on the stack.
 constexpr int64_t kLocalBytes = 32 << 10;
-constexpr int64_t kLeastTile = 256, kMostTile = 4096;
+constexpr int64_t kLeastTile = 256, kMostTile = 4096, kLongTile = 1 << 16;
 
 /// How tiles reach one operand.
 struct Access {
@@ -168,12 +168,12 @@ void Plan::place(TileProgram& p) {
     if (v.lent || v.streamed) v.buffer = buffers++;
   for (size_t i = 0; i < p.calls.size(); ++i) {
     const TileCall& call = p.calls[i];
-    TileValue& made = p.values[static_cast<size_t>(call.value)];
-    if (!made.memory) {
+    TileValue* const made = call.value < 0 ? nullptr : &p.values[static_cast<size_t>(call.value)];
+    if (made && !made->memory) {
       if (free.empty()) {
-        made.buffer = buffers++;
+        made->buffer = buffers++;
       } else {
-        made.buffer = free.back();
+        made->buffer = free.back();
         free.pop_back();
       }
     }
@@ -185,10 +185,10 @@ void Plan::place(TileProgram& p) {
   bool stored = false;
   for (size_t i = 0; i < p.calls.size(); ++i) {
     const TileStep& step = *p.calls[i].step;
-    const DType kept = p.values[static_cast<size_t>(p.calls[i].value)].dtype;
-    stores.push_back(step.loop && kept != step.out_computed
-                         ? block_converter(kept, step.out_computed)
-                         : nullptr);
+    const DType kept =
+        step.loop ? p.values[static_cast<size_t>(p.calls[i].value)].dtype : step.out_computed;
+    stores.push_back(kept != step.out_computed ? block_converter(kept, step.out_computed)
+                                               : nullptr);
     stored |= stores.back() != nullptr;
     int converted = 0;
     for (size_t k = 0; k < step.input_count; ++k)
@@ -214,6 +214,8 @@ void Plan::choose_tile() {
   int64_t streams = buffers + 1;
   for (const TileValue& v : program.values) streams += v.memory ? 1 : 0;
   for (const Access& a : accesses) streams += a.dense ? 1 : 0;
+  for (const TileCall& c : program.calls)
+    for (const char* array : c.step->changed) streams += array ? 1 : 0;
   for (const TileCall& c : program.calls) row = std::max(row, c.step->row);
   if (row > 0) {
     tile = std::max<int64_t>(1, kTileBytes / (streams * widest * row)) * row;
@@ -224,6 +226,7 @@ void Plan::choose_tile() {
     return;
   }
   tile = std::clamp(kTileBytes / (streams * widest) & ~int64_t{63}, kLeastTile, kMostTile);
+  if (program.calls.size() == 1 && buffers == 0) tile = kLongTile;  // nothing is read again
   tile = std::min(tile, (plan.numel + 63) & ~int64_t{63});
   const int64_t n0 = plan.dims > 0 ? plan.sizes[0] : 1;
   if (n0 > tile / 2) {  // tiles are parts of the innermost dimension, or of all if it is merged
@@ -333,6 +336,10 @@ void Workspace::run(int64_t position, int64_t count) {
       }
       in[k] = from;
     }
+    if (step.update) {
+      step.update(step.context, place_, count, in[0]);
+      continue;
+    }
     char* const to = value_at(call.value);
     if (step.loop) {
       const ConvertBlock store = p_.stores[i];
@@ -390,7 +397,7 @@ bool Workspace::run_rows(int64_t position, int64_t rows, int64_t count, int64_t 
   };
   for (size_t i = 0; i < lines.size(); ++i) {
     const TileCall& call = program_.calls[i];
-    lines[i].out = value(call.value);
+    lines[i].out = call.value < 0 ? Pointer{nullptr, 0} : value(call.value);
     for (size_t k = 0; k < call.step->input_count; ++k) {
       const Feed& f = p_.feeds[i][k];
       lines[i].in[k] = f.is_number     ? Pointer{buffer(f.slot), 0}
@@ -411,6 +418,10 @@ bool Workspace::run_rows(int64_t position, int64_t rows, int64_t count, int64_t 
         if (!f.convert || f.is_number) continue;
         f.convert(buffer(f.slot), in[k], count);
         in[k] = buffer(f.slot);
+      }
+      if (step.update) {
+        step.update(step.context, place_ + r * row_stride, count, in[0]);
+        continue;
       }
       const ConvertBlock store = p_.stores[i];
       char* const written = store ? buffer(p_.scratch) : line.out.at;
@@ -529,16 +540,44 @@ void run_tiles(TileProgram& program) {
 
 struct TileEpilogue::Run : Plan {
   explicit Run(TileProgram& program) : Plan(program, false) {}
+  int64_t begin_of(const ResultBlock& block) const;
   WorkspaceMemory memory{*this};
 };
 
 TileEpilogue::TileEpilogue(TileProgram& program) : run_(std::make_unique<Run>(program)) {}
 TileEpilogue::~TileEpilogue() = default;
 
+int64_t TileEpilogue::Run::begin_of(const ResultBlock& block) const {
+  const TileValue& root = program.values[0];
+  return (static_cast<const char*>(block.data) - root.memory) / element_size(root.dtype);
+}
+
+namespace {
+
+[[gnu::always_inline]] inline void prefetch_rows(const char* first, int64_t element,
+                                                 const ResultBlock& block) {
+  for (int64_t r = 0; r < block.rows; ++r) {
+    const char* const row = first + r * block.row_stride * element;
+    for (int64_t at = 0; at < block.columns * element; at += 64)
+      __builtin_prefetch(row + at, 0, 2);  // the first level is the product's
+  }
+}
+
+}  // namespace
+
+void TileEpilogue::ahead(const ResultBlock& block) const {
+  const int64_t begin = run_->begin_of(block);
+  for (const Access& a : run_->accesses)
+    if (a.dense) prefetch_rows(a.operand->data + begin * a.element, a.element, block);
+  for (const TileCall& c : run_->program.calls)
+    for (const char* array : c.step->changed) {
+      const int64_t element = element_size(c.step->inputs[0].computed);
+      if (array) prefetch_rows(array + begin * element, element, block);
+    }
+}
+
 void TileEpilogue::operator()(const ResultBlock& block) const {
-  const TileValue& root = run_->program.values[0];
-  const int64_t begin =
-      (static_cast<const char*>(block.data) - root.memory) / element_size(root.dtype);
+  const int64_t begin = run_->begin_of(block);
   Workspace workspace(*run_, run_->memory);
   // Rows that follow each other without a gap are one.
   const bool joined = block.columns == block.row_stride;

@@ -23,6 +23,8 @@ struct TileRows {
   int64_t rows;
 };
 using RowLoop = void (*)(const void* context, const TileRows& tile);
+/// Changes elements [begin, begin + count) of arrays that the context knows; `in` is at the first.
+using UpdateLoop = void (*)(const void* context, int64_t begin, int64_t count, const void* in);
 
 /// A part of a result that is complete: rows of `columns` elements each, `row_stride` elements
 /// apart.
@@ -31,23 +33,29 @@ struct ResultBlock {
   int64_t rows, columns, row_stride;
 };
 
-/// What follows a product: its kernel calls it once on every element of the result, block by block,
-/// as soon as a block is in memory and while it is in a cache; from any thread.
+/// What follows an op that computes blocks, as products and batch norm do: its kernel calls it once
+/// on every element of the result, block by block, as soon as a block is in memory and while it is
+/// in a cache; from any thread.
 class Epilogue {
  public:
   virtual ~Epilogue() = default;
   virtual void operator()(const ResultBlock& block) const = 0;
+  /// Asks for what it will read of other arrays there; a kernel calls it some time before.
+  virtual void ahead(const ResultBlock& block) const = 0;
 };
 
 /// What an op would run: its kernel fills it in (Call::described). Neither a loop nor a root: it
 /// cannot tell.
 struct TileStep {
-  static constexpr size_t kMostInputs = 4, kMostOutputs = 3, kContextBytes = 64;
+  static constexpr size_t kMostInputs = 4, kMostOutputs = 3, kContextBytes = 112;
 
   InnerLoop loop = nullptr;  ///< for each element,
   RowLoop rows = nullptr;    ///< or for each row of `row` elements, the last ones of the shape
   int64_t row = 0;
-  bool root = false;                   ///< or blocks of the result, in an order of its own;
+  UpdateLoop update = nullptr;  ///< or a change of arrays by input 0, which has no result
+  std::array<const char*, 4> changed = {};  ///< these arrays, of the result's sizes and row-major
+  bool begins = false;  ///< of an update: the group runs now, and other changes are to be made too
+  bool root = false;    ///< or blocks of the result, in an order of its own;
   bool whole_rows = false;             ///< then whether no block ends within a row
   const Epilogue* epilogue = nullptr;  ///< of a root: the kernel is to run now, and to call this
   alignas(16) char context[kContextBytes];  ///< the loop's functor
@@ -99,7 +107,7 @@ struct TileCall {
   const TileStep* step;
   /// Of each input: a value if it is at least 0, else operand -1 - source.
   std::array<int, TileStep::kMostInputs> sources;
-  int value;  ///< the result
+  int value;  ///< the result; -1 for an update
   /// Further results of a step by rows, one element a row; null where nobody needs them.
   std::array<char*, TileStep::kMostOutputs - 1> row_results = {};
   std::array<int64_t, TileStep::kMostOutputs - 1> row_element = {};  ///< their bytes
@@ -114,14 +122,14 @@ struct TileProgram {
 
 void run_tiles(TileProgram& program);
 
-/// A program whose value 0 is made by a root, and which no call of it makes: run on each block. All
-/// results are row-major.
+/// A program whose value 0 is made by a root, and which no call of it makes: run on each block.
 class TileEpilogue final : public Epilogue {
  public:
   explicit TileEpilogue(TileProgram& program);
   ~TileEpilogue() override;
   TileEpilogue(const TileEpilogue&) = delete;
   void operator()(const ResultBlock& block) const override;
+  void ahead(const ResultBlock& block) const override;
 
  private:
   struct Run;

@@ -59,15 +59,6 @@ bool runs_by_matrix(const Tensor& self, const Tensor& other, const Tensor& out) 
                                      self.sizes().back());
 }
 
-bool tell_product(const Call& c, bool whole_rows) {
-  kernels::TileStep* const step = c.described();
-  if (!step || step->epilogue) return false;
-  const DType type = c.out().dtype();
-  step->root = (type == kFloat32 || type == kFloat64) && !c.in_place();
-  step->whole_rows = whole_rows;
-  return true;
-}
-
 template <class T>
 void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T alpha, T beta,
                  const kernels::Epilogue* then) {
@@ -133,7 +124,7 @@ void infer_mm(Call& c) {
 }
 
 void run_mm(Call& c) {
-  if (tell_product(c)) return;
+  if (tell_root(c)) return;
   visit(c.out().dtype(), [&](auto v) {
     using T = decltype(v);
     const Tensor &a = c.in(0), &b = c.in(1);
@@ -143,7 +134,7 @@ void run_mm(Call& c) {
 }
 
 void run_product(Call& c) {
-  if (tell_product(c, c.described() && runs_by_matrix(c.in(0), c.in(1), c.out()))) return;
+  if (tell_root(c, c.described() && runs_by_matrix(c.in(0), c.in(1), c.out()))) return;
   visit(c.out().dtype(), [&](auto v) {
     using T = decltype(v);
     run_batched<T>(c.in(0), c.in(1), c.out(), T(1), T(0), epilogue_of(c));
@@ -328,7 +319,7 @@ void infer_linear(Call& c) {
 }
 
 void run_linear(Call& c) {
-  if (tell_product(c)) return;
+  if (tell_root(c)) return;
   const NoGradGuard off;
   const Tensor& w = c.in(1);
   const Tensor x = folds(c.in(0)) ? c.in(0) : contiguous_values(c.in(0));

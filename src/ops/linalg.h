@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/gemm.h"
-#include "kernels/tiles.h"
 #include "ops/common.h"
+#include "ops/root.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
@@ -38,13 +38,6 @@ void run_batched(const Tensor& self, const Tensor& other, const Tensor& out, T a
                  const kernels::Epilogue* then = nullptr);
 /// Whether that computes whole matrices one after the other on each thread.
 bool runs_by_matrix(const Tensor& self, const Tensor& other, const Tensor& out);
-
-/// Whether the kernel of a product was only asked what it would run: then it has told.
-bool tell_product(const Call& c, bool whole_rows = false);
-/// What follows on each block of the result; null in a plain call.
-inline const kernels::Epilogue* epilogue_of(const Call& c) {
-  return c.described() ? c.described()->epilogue : nullptr;
-}
 
 /// A product with an epilogue, which only float and double can have.
 template <class T>

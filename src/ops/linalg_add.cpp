@@ -85,7 +85,7 @@ void infer_addmm(Call& c) {
 }
 
 void run_addmm(Call& c) {
-  if (tell_product(c)) return;
+  if (tell_root(c)) return;
   run_sum(c, [&](auto v, const Tensor& a, const Tensor& b, auto alpha, auto beta) {
     using T = decltype(v);
     multiply<T>(a.sizes()[0], b.sizes()[1], a.sizes()[1], alpha, matrix_view<const T>(a),
@@ -169,7 +169,7 @@ void infer_baddbmm(Call& c) {
 }
 
 void run_baddbmm(Call& c) {
-  if (tell_product(c, c.described() && runs_by_matrix(c.in(1), c.in(2), c.out()))) return;
+  if (tell_root(c, c.described() && runs_by_matrix(c.in(1), c.in(2), c.out()))) return;
   run_sum(c, [&](auto v, const Tensor& a, const Tensor& b, auto alpha, auto beta) {
     using T = decltype(v);
     run_batched<T>(a, b, c.out(), alpha, beta, epilogue_of(c));

@@ -6,6 +6,7 @@
 #include "core/vjp_tools.h"
 #include "kernels/norm.h"
 #include "ops/norm.h"
+#include "ops/root.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
@@ -94,6 +95,7 @@ void infer_train(Call& c) {
 
 // Attributes: momentum, eps.
 void run_train(Call& c) {
+  if (tell_root(c)) return;
   const NoGradGuard off;
   const bool last = channels_last(c.in(0));
   const Tensor x = in_order(c.in(0), last), w = contiguous_if(c, 1), bias = contiguous_if(c, 2);
@@ -106,7 +108,8 @@ void run_train(Call& c) {
   const Tensor variance = empty({b.channels}, type);
   kernels::batch_norm_stats(b, mean.raw_data(), variance.raw_data());
   reciprocal_deviation(variance, rstd, c.number(1));
-  kernels::batch_norm_apply(b, mean.raw_data(), rstd.raw_data(), c.out().raw_data());
+  kernels::batch_norm_apply(b, mean.raw_data(), rstd.raw_data(), c.out().raw_data(),
+                            epilogue_of(c));
   const auto n = static_cast<double>(b.batch * b.spatial);
   if (n == 0) return;
   if (c.has_in(3)) move_running(c.in(3), mean, c.number(0), 1);
@@ -140,6 +143,7 @@ void infer_eval(Call& c) {
 
 // Attributes: eps.
 void run_eval(Call& c) {
+  if (tell_root(c)) return;
   const NoGradGuard off;
   const bool last = channels_last(c.in(0));
   const Tensor x = in_order(c.in(0), last), w = contiguous_if(c, 1), bias = contiguous_if(c, 2);
@@ -151,7 +155,8 @@ void run_eval(Call& c) {
                variance = contiguous_values(c.in(4).to(type));
   const Tensor rstd = empty({b.channels}, type);
   reciprocal_deviation(variance, rstd, c.number(0));
-  kernels::batch_norm_apply(b, mean.raw_data(), rstd.raw_data(), c.out().raw_data());
+  kernels::batch_norm_apply(b, mean.raw_data(), rstd.raw_data(), c.out().raw_data(),
+                            epilogue_of(c));
 }
 
 /// A [channels] tensor that broadcasts over [batch, channels, …].
@@ -383,7 +388,8 @@ extern constinit const OpDef batch_norm_train_op = {
                          1e-5});
           s.error({sample_randn({3}), {}, {}, {}, {}, 0.1, 1e-5}, "at least 2 dimensions");
         },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef batch_norm_eval_op = {
     .schema =
@@ -409,7 +415,8 @@ extern constinit const OpDef batch_norm_eval_op = {
           s.error({sample_randn({2, 3}), {}, {}, sample_randn({2}), sample_randn({3}), 1e-5},
                   "'running_mean' must have sizes [3], found [2]");
         },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef batch_norm_backward_op = {
     .schema =

@@ -5,12 +5,53 @@
 #include "ops/optim.h"
 
 #include "kernels/optim.h"
+#include "kernels/tiles.h"
 
 namespace pellucid {
 
 using namespace optim_steps;
 
 namespace {
+
+// Whether the arrays, inputs 0 to N - 1, can be worked on where they are.
+template <size_t N> bool are_plain(const Call& c) {
+  const DType type = c.in(0).dtype();
+  for (size_t i = 0; i < N; ++i)
+    if (c.has_in(i) && !c.in(i).impl().is_contiguous()) return false;
+  return type == kFloat32 || type == kFloat64;
+}
+
+// Runs a step, or tells it: make(type, array(i), count) gives the update, and the count of steps is
+// at input `counter`, if there is one.
+template <size_t N, class Make> void run_step(Call& c, std::optional<size_t> counter, Make&& make) {
+  const NoGradGuard off;
+  kernels::TileStep* const step = c.described();
+  if (step && !are_plain<N>(c)) return;
+  const bool runs = !step || step->begins;
+  int64_t count = 0;
+  if (counter) count = runs ? next_step(c, *counter) : 1;
+  if (!step) {
+    const Arrays<N> a(c);
+    const kernels::Update update = make(
+        a.type, [&](size_t i) { return a[i]; }, count);
+    kernels::run_update(update, a.type, a.n, a[1]);
+    return a.finish();
+  }
+  const auto array = [&](size_t i) { return c.has_in(i) ? c.in(i).raw_data() : nullptr; };
+  const DType type = c.in(0).dtype();
+  const kernels::Update update = make(type, array, count);
+  static_assert(sizeof(update) <= kernels::TileStep::kContextBytes);
+  step->set_context(&update, sizeof(update));
+  step->update = [](const void* context, int64_t begin, int64_t n, const void* grad) {
+    (*static_cast<const kernels::Update*>(context))(begin, n, grad);
+  };
+  for (size_t i = 0; i < kernels::Update::kMostArrays; ++i)
+    step->changed[i] = static_cast<const char*>(update.arrays[i]);
+  step->work = 4;
+  step->out_computed = type;
+  step->input_count = 1;
+  step->inputs[0] = {.number = 1, .computed = type, .through = type};
+}
 
 void infer_sgd(Call& c) {
   check_arrays(c, 1, 0);
@@ -21,17 +62,16 @@ void infer_sgd(Call& c) {
 
 // Attributes: momentum, dampening, weight_decay, nesterov, first.
 void run_sgd(Call& c) {
-  const NoGradGuard off;
-  const Arrays<3> a(c);
-  kernels::sgd_step(a.type, a.n,
-                    {.lr = number_in(c, 3),
-                     .momentum = c.number(0),
-                     .dampening = c.number(1),
-                     .weight_decay = c.number(2),
-                     .nesterov = c.flag(3),
-                     .first = c.flag(4)},
-                    a[0], a[1], a[2]);
-  a.finish();
+  run_step<3>(c, {}, [&](DType type, const auto& array, int64_t) {
+    return kernels::sgd_update(type,
+                               {.lr = number_in(c, 3),
+                                .momentum = c.number(0),
+                                .dampening = c.number(1),
+                                .weight_decay = c.number(2),
+                                .nesterov = c.flag(3),
+                                .first = c.flag(4)},
+                               array(0), array(2));
+  });
 }
 
 void infer_adam(Call& c) {
@@ -42,20 +82,19 @@ void infer_adam(Call& c) {
 
 // Attributes: beta1, beta2, eps, weight_decay, decoupled.
 void run_adam(Call& c) {
-  const NoGradGuard off;
-  const Arrays<5> a(c);
-  kernels::adam_step(a.type, a.n,
-                     {.lr = number_in(c, 6),
-                      .beta1 = c.number(0),
-                      .beta2 = c.number(1),
-                      .eps = c.number(2),
-                      .weight_decay = c.number(3),
-                      .step = next_step(c, 5),
-                      .decay = c.number(3) == 0 ? kernels::Decay::None
-                               : c.flag(4)      ? kernels::Decay::Decoupled
-                                                : kernels::Decay::Gradient},
-                     a[0], a[1], a[2], a[3], a[4]);
-  a.finish();
+  run_step<5>(c, 5, [&](DType type, const auto& array, int64_t count) {
+    return kernels::adam_update(type,
+                                {.lr = number_in(c, 6),
+                                 .beta1 = c.number(0),
+                                 .beta2 = c.number(1),
+                                 .eps = c.number(2),
+                                 .weight_decay = c.number(3),
+                                 .step = count,
+                                 .decay = c.number(3) == 0 ? kernels::Decay::None
+                                          : c.flag(4)      ? kernels::Decay::Decoupled
+                                                           : kernels::Decay::Gradient},
+                                array(0), array(2), array(3), array(4));
+  });
 }
 
 void infer_rmsprop(Call& c) {
@@ -66,17 +105,15 @@ void infer_rmsprop(Call& c) {
 
 // Attributes: alpha, eps, weight_decay, momentum.
 void run_rmsprop(Call& c) {
-  const NoGradGuard off;
-  const Arrays<5> a(c);
-  next_step(c, 5);
-  kernels::rmsprop_step(a.type, a.n,
-                        {.lr = number_in(c, 6),
-                         .alpha = c.number(0),
-                         .eps = c.number(1),
-                         .weight_decay = c.number(2),
-                         .momentum = c.number(3)},
-                        a[0], a[1], a[2], a[3], a[4]);
-  a.finish();
+  run_step<5>(c, 5, [&](DType type, const auto& array, int64_t) {
+    return kernels::rmsprop_update(type,
+                                   {.lr = number_in(c, 6),
+                                    .alpha = c.number(0),
+                                    .eps = c.number(1),
+                                    .weight_decay = c.number(2),
+                                    .momentum = c.number(3)},
+                                   array(0), array(2), array(3), array(4));
+  });
 }
 
 void infer_adagrad(Call& c) {
@@ -87,15 +124,14 @@ void infer_adagrad(Call& c) {
 
 // Attributes: lr_decay, weight_decay, eps.
 void run_adagrad(Call& c) {
-  const NoGradGuard off;
-  const Arrays<3> a(c);
-  const auto before = static_cast<double>(next_step(c, 3) - 1);
-  kernels::adagrad_step(a.type, a.n,
-                        {.lr = number_in(c, 4) / (1 + before * c.number(0)),
-                         .eps = c.number(2),
-                         .weight_decay = c.number(1)},
-                        a[0], a[1], a[2]);
-  a.finish();
+  run_step<3>(c, 3, [&](DType type, const auto& array, int64_t count) {
+    return kernels::adagrad_update(
+        type,
+        {.lr = number_in(c, 4) / (1 + static_cast<double>(count - 1) * c.number(0)),
+         .eps = c.number(2),
+         .weight_decay = c.number(1)},
+        array(0), array(2));
+  });
 }
 
 }  // namespace
@@ -122,7 +158,8 @@ extern constinit const OpDef sgd_step_op = {
           s.error({x, sample_randn({3}), Value(), rate()}, "'grad' has sizes [3] but 'param' has");
           s.error({x, g, Value(), rate()}, "needs a momentum_buffer", {{"momentum", 0.9}});
           s.error({x, g, Value(), ones({2})}, "'lr' must be a 0-dimensional floating tensor");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef adam_step_op = {
     .schema =
@@ -146,7 +183,8 @@ extern constinit const OpDef adam_step_op = {
           s.error({x, g, m, square({2}), Value(), steps(), rate()}, "'exp_avg_sq' has sizes [2]");
           s.error({x, g, m, square({2, 3}), Value(), ones({2}, kInt64), rate()},
                   "'step' must be a 0-dimensional int64 or floating tensor");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef rmsprop_step_op = {
     .schema =
@@ -170,7 +208,8 @@ extern constinit const OpDef rmsprop_step_op = {
                         {{"momentum", 0.9}, {"weight_decay", 0.1}});
           s.error({x, g, square({3}), Value(), Value(), steps(), rate()},
                   "'square_avg' has sizes [3]");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef adagrad_step_op = {
     .schema =
@@ -191,6 +230,7 @@ extern constinit const OpDef adagrad_step_op = {
           s.add_no_grad({x, g, square({2, 3}), steps(), rate()},
                         {{"lr_decay", 0.1}, {"weight_decay", 0.1}});
           s.error({x, g.to(kFloat32), square({2, 3}), steps(), rate()}, "dtype");
-        }};
+        },
+    .describes = true};
 
 }  // namespace pellucid

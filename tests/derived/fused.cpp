@@ -20,10 +20,10 @@
 namespace pellucid::test {
 namespace {
 
-// Small tensors are fused too while it lives.
+// Small tensors and optimisers' steps are fused too while it lives.
 struct FuseAll {
-  FuseAll() { detail::least_fused = 0; }
-  ~FuseAll() { detail::least_fused = detail::kLeastFused; }
+  FuseAll() { detail::least_fused = 0, detail::fuse_updates = true; }
+  ~FuseAll() { detail::least_fused = detail::kLeastFused, detail::fuse_updates = false; }
   FuseAll(const FuseAll&) = delete;
 };
 
@@ -43,7 +43,7 @@ TEST_CASE("every op that describes its loop: fused with others it gives the bits
   int ops = 0, fused_ops = 0;
   std::string never;
   for (const OpDef* op : all_ops()) {
-    if (!op->describes) continue;
+    if (!op->describes || op->info->visible_outputs == 0) continue;  // optimisers: see below
     ++ops;
     const int64_t before = detail::fused_calls;
     for (const Sample& s : samples_of(*op).valid) {
@@ -261,13 +261,16 @@ Tensors follow_product(const ProductCase& p, uint32_t seed, bool lazily) {
   const Tensor residual = randn(sizes).to(dtype), row = randn({sizes.back()}).to(dtype),
                column = randn({sizes[sizes.size() - 2], 1}).to(dtype),
                turned = randn(sizes).to(dtype).mT().contiguous().mT(), changed = residual.clone();
+  Tensors state;  // of parameters, which the result of a product moves
+  for (int i = 0; i < 5; ++i) state.push_back(rand(sizes).to(dtype));
+  const Tensor count = full({}, 3, kInt64), rate = full({}, 0.1, kFloat64);
   Tensors kept;
   const LazyGuard lazy(lazily);
   Tensor t = product_of(p, in);
   if (below(3) == 0) kept.push_back(t);
   const size_t steps = 1 + below(6);
   for (size_t i = 0; i < steps; ++i) {
-    switch (below(14)) {
+    switch (below(17)) {
       case 0:
         t = t + row;
         break;
@@ -310,6 +313,15 @@ Tensors follow_product(const ProductCase& p, uint32_t seed, bool lazily) {
       case 13:
         t = product_of(p, in) + t;
         break;
+      case 14:
+        adam_step(state[0], t, state[1], state[2], {}, count, rate, 0.9, 0.999, 1e-8, 0.1, true);
+        break;
+      case 15:
+        sgd_step(state[3], t, {}, rate, 0, 0, 0.01, false, false);
+        break;
+      case 16:
+        rmsprop_step(state[4], t, state[2], {}, state[1], count, rate, 0.9, 1e-8, 0, 0.5);
+        break;
     }
     if (below(6) == 0) kept.push_back(t);
   }
@@ -317,6 +329,8 @@ Tensors follow_product(const ProductCase& p, uint32_t seed, bool lazily) {
   kept.push_back(t);
   kept.push_back(changed);
   kept.push_back(in[0]);
+  kept.push_back(count);
+  kept.insert(kept.end(), state.begin(), state.end());
   return kept;
 }
 
@@ -412,6 +426,69 @@ TEST_CASE("groups are right for arguments beyond the range of polynomials") {
     CHECK(same_bits(nan, lazy.isnan()));
     CHECK(same_bits(eager.masked_fill(nan, 0), lazy.masked_fill(nan, 0)));
   }
+}
+
+TEST_CASE("optimisers' steps run in the epilogue of the product that makes their gradient") {
+  const FuseAll small;
+  const auto steps = [](bool lazily, bool keeps_gradient) {
+    default_generator().manual_seed(7);
+    const Tensor x = randn({40, 30}), dy = randn({40, 50}), w = randn({50, 30}), m = rand({50, 30}),
+                 v = rand({50, 30}), count = full({}, 3, kInt64), lr = full({}, 0.1, kFloat64);
+    Tensor grad;
+    const int64_t before = detail::fused_calls;
+    {
+      const LazyGuard lazy(lazily);
+      const NoGradGuard off;
+      grad = mm(dy.t(), x);
+      adam_step(w, grad, m, v, {}, count, lr, 0.9, 0.999, 1e-8, 0.1, true);
+      if (!keeps_gradient) grad = Tensor();
+    }
+    CHECK(detail::fused_calls - before == (lazily ? 2 : 0));
+    CHECK(count.item<int64_t>() == 4);
+    return Tensors{w, m, v, keeps_gradient ? grad : w};
+  };
+  for (const bool keeps : {false, true}) {
+    const Tensors eager = steps(false, keeps), lazy = steps(true, keeps);
+    for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
+  }
+}
+
+TEST_CASE(
+    "batch norm and what follows it: the bits of eager calls, and the same running statistics") {
+  const FuseAll small;
+  int64_t fused = 0;
+  for (const bool training : {true, false})
+    for (const bool last : {true, false})
+      for (const DType dtype : {kFloat32, kFloat64, kBFloat16})
+        for (const bool grads : {true, false}) {
+          const auto program = [&](bool lazily) {
+            default_generator().manual_seed(11);
+            const auto make = [&](IntArrayRef sizes) {
+              const Tensor t = randn(sizes).to(dtype);
+              return last && t.dim() == 4 ? t.contiguous(MemoryFormat::ChannelsLast) : t;
+            };
+            const Tensor x = make({3, 20, 17, 9}).requires_grad_(grads), r = make({3, 20, 17, 9}),
+                         w = make({20}).requires_grad_(grads), b = make({20}), mean = zeros({20}),
+                         var = ones({20});
+            const int64_t before = detail::fused_calls;
+            Tensors out;
+            {
+              const LazyGuard lazy(lazily);
+              const Tensor y = relu(batch_norm(x, w, b, mean, var, training, 0.1, 1e-5) + r);
+              const Tensor z = (batch_norm(y, w, b, mean, var, training, 0.1, 1e-5) * 2)
+                                   .add(mean.reshape({20, 1, 1}));  // after it was moved
+              if (grads) z.sum().backward();
+              out = {y.detach(), z.detach(), mean, var};
+              if (grads) out.insert(out.end(), {x.grad(), w.grad()});
+            }
+            if (lazily) fused += detail::fused_calls - before;
+            return out;
+          };
+          INFO((training ? "training, " : "") << (last ? "channels last, " : "") << dtype);
+          const Tensors eager = program(false), lazy = program(true);
+          for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
+        }
+  CHECK(fused > 100);
 }
 
 TEST_CASE("what only a group reads gets no memory") {
