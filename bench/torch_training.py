@@ -113,7 +113,7 @@ def set_dropout(model, on):
 
 
 class Training:
-    """A step: zero_grad, forward, backward, step. The first losses are those that are compared."""
+    """A step: forward, backward, step, zero_grad. The first losses are those that are compared."""
     before = None
 
     def __init__(self, model, optimizer, x, y, loss, compiled=False):
@@ -123,10 +123,10 @@ class Training:
         set_dropout(model, False)
 
     def __call__(self):
-        self.optimizer.zero_grad(set_to_none=True)
         value = self.loss(self.call(self.x), self.y)
         value.backward()
         self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
         if len(self.losses) < CHECKED_STEPS:
             self.losses.append(value.detach())
             if len(self.losses) == CHECKED_STEPS:

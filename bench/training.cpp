@@ -2,8 +2,10 @@
 // one op. Parameters and batches go to the other side with the inputs; the first losses (or the
 // logits) are the results.
 #include <algorithm>
+#include <cstdlib>
 
 #include "cases.h"
+#include "pellucid/compile.h"
 #include "pellucid/data.h"
 #include "pellucid/models.h"
 #include "pellucid/optim.h"
@@ -26,20 +28,47 @@ void add_parameters(const nn::Module& model, std::vector<Tensor>& inputs) {
   for (const Tensor& p : model.parameters()) inputs.push_back(p.detach().clone());
 }
 
-/// zero_grad, forward, backward, step.
+/// How steps run: BENCH_WAY=eager, compiled or sealed (bench/run).
+class Step {
+ public:
+  explicit Step(std::function<Tensor()> step)
+      : plain_(step), compiled_(compile(std::move(step), CompileMode::Always)) {
+    const char* const way = std::getenv("BENCH_WAY");
+    way_ = way ? way : "eager";
+    begin();
+  }
+  Tensor operator()() { return way_ == "eager" ? plain_() : compiled_(); }
+  /// The step does something else from now on.
+  void begin() {
+    if (way_ == "sealed") compiled_.seal();
+  }
+
+ private:
+  std::function<Tensor()> plain_;
+  Compiled<std::function<Tensor()>> compiled_;
+  std::string way_;
+};
+
+/// Forward, backward, step, zero_grad.
 Work training(const Model& model, std::shared_ptr<optim::Optimizer> optimizer,
               std::vector<Tensor> batch, std::function<Tensor()> loss) {
   add_parameters(*model, batch);
   set_dropout(*model, false);
   const auto losses = std::make_shared<std::vector<Tensor>>();
-  const auto step = [=] {
-    optimizer->zero_grad();
+  const auto run = std::make_shared<Step>([=] {
     const Tensor value = loss();
     value.backward();
     optimizer->step();
+    optimizer->zero_grad();
+    return value.detach();
+  });
+  const auto step = [=] {
+    const Tensor value = (*run)();
     if (losses->size() == kCheckedSteps) return;
-    losses->push_back(value.detach());
-    if (losses->size() == kCheckedSteps) set_dropout(*model, true);
+    losses->push_back(value);
+    if (losses->size() < kCheckedSteps) return;
+    set_dropout(*model, true);
+    run->begin();
   };
   return {.once = step, .inputs = std::move(batch), .results = [=] {
             while (losses->size() < kCheckedSteps) step();
