@@ -327,6 +327,7 @@ void note_live_number(const Tensor& t, std::function<Tensor()> current) {
 struct Sealed::State {
   mutable std::mutex mutex;  // calls take turns
   int64_t calls = 0;
+  bool settled = false;  // two calls in a row did the same
   std::unique_ptr<TracedProgram> program;
   std::optional<WholeCapture> capture;
   Tensors arguments;
@@ -345,7 +346,7 @@ Sealed::~Sealed() = default;
 
 bool Sealed::traces() const {
   const std::lock_guard lock(state_->mutex);
-  return !state_->program || state_->calls < 2 || state_->calls % 1024 == 1023;
+  return !state_->settled || state_->calls % 1024 == 1023;
 }
 
 void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
@@ -365,9 +366,18 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
 }
 
 void Sealed::end(const Tensors& results, std::any prototype) {
-  auto program = std::make_unique<TracedProgram>("seal", true, state_->capture->capture(),
-                                                 state_->arguments, results, state_->program.get());
-  if (state_->program) state_->program->check_same(*program);
+  // The first call may differ from all others: optimisers make their state in it.
+  const auto make = [&](const TracedProgram* before) {
+    return std::make_unique<TracedProgram>("seal", true, state_->capture->capture(),
+                                           state_->arguments, results, before);
+  };
+  std::unique_ptr<TracedProgram> program = make(state_->program.get());
+  const bool first = !state_->program, same = !first && program->key() == state_->program->key();
+  if (!first && !same && state_->calls == 1)
+    program = make(nullptr);
+  else if (!first)
+    state_->program->check_same(*program);
+  state_->settled = same;
   state_->capture->run();
   state_->capture.reset();
   state_->program = std::move(program);

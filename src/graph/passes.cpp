@@ -148,8 +148,10 @@ int64_t remove_dead(Graph& g) {
   return remove(g, dead);
 }
 
+// Whether a node may run as one with the nodes before it. A product only begins a group.
 bool can_fuse(const Node& n) {
-  return n.op->describes && !n.op->random_count && !n.outputs.empty() && n.outputs[0] != kNone;
+  return n.op->describes && n.op->kind != OpKind::Contraction && !n.op->random_count &&
+         !n.outputs.empty() && n.outputs[0] != kNone;
 }
 
 /// Nodes are moved to places between others: behind node `after` of the old order, and behind what
@@ -280,7 +282,7 @@ int64_t update_early(Graph& g) {
       continue;
     }
     size_t after = Mover::base(bound);
-    while (after + 1 < i && can_fuse(g.nodes[after]) && can_fuse(g.nodes[after + 1])) ++after;
+    while (after + 1 < i && can_fuse(g.nodes[after + 1])) ++after;
     if (after + 1 >= i)
       mover.stay(i);
     else

@@ -174,6 +174,7 @@ TEST_CASE("updates: a parameter changes as soon as its gradient is there and nob
     return Tensors{y};
   });
   const Names before = names(g);
+  INFO(detail::stage_of("", g).text());
   CHECK(run_pass("updates", g) == 1);  // v's; w is read by the product before it
   CHECK(names(g) == Names{"rand", "mm", "rand", "mm", "sub", "mm", "sub"});
   CHECK(before == Names{"rand", "mm", "rand", "mm", "mm", "sub", "sub"});

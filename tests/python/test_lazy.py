@@ -149,3 +149,6 @@ def test_clipping_in_two_steps():
     assert total.item() == 6
     torch.nn.utils.clip_grads_with_norm_(p, 3, total)
     assert torch.allclose(p.grad, torch.full((4,), 1.5))
+    assert torch.nn.utils.clip_grad_norm_([torch.zeros(2)], 1).item() == 0
+    with pytest.raises(ValueError, match="is inf"):
+        torch.nn.utils.get_total_norm([torch.tensor([float("inf")])], error_if_nonfinite=True)

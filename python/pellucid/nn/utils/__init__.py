@@ -42,13 +42,6 @@ def clip_grad_value_(parameters, clip_value, foreach=None):
 clip_grad_norm = clip_grad_norm_
 
 
-@no_grad()
-def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    """The joint norm of tensors."""
-    norms = [_C.functions["linalg_vector_norm"](t, norm_type) for t in tensors]
-    return _C.functions["linalg_vector_norm"](_C.functions["stack"](norms), norm_type)
-
-
 def parameters_to_vector(parameters):
     """All values, one parameter after another."""
     return _C.functions["cat"]([p.reshape(-1) for p in parameters])
