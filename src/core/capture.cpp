@@ -230,7 +230,7 @@ bool Capture::run_program(std::span<const Fate> fates) {
   std::vector<CapturedCall*> chosen;
   for (size_t i = 0; i < calls_.size(); ++i)
     if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
-  if (chosen.size() < 2 || (modes & kObserve) || checks_captures.load(std::memory_order_relaxed))
+  if (chosen.size() < (explaining ? 1 : 2) || (modes & kObserve) || checks_captures.load(std::memory_order_relaxed))
     return false;
   const StorageNumbers numbers(chosen);
   const std::shared_ptr<ReplayProgram> program = ProgramCache::get().find(
