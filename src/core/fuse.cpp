@@ -178,7 +178,8 @@ bool Group::fits_update(const CapturedCall& call) {
   if (!fuse_updates)
     return refuse([&] { return fmt::format("{} would not hide behind other work", name); });
   const Tensor& by = call.inputs[1];
-  if (calls_.empty() || !made(by.impl().storage.get()) || !subject(*calls_[0]).is_contiguous())
+  if (calls_.empty() || steps_[0]->repeats || !made(by.impl().storage.get()) ||
+      !subject(*calls_[0]).is_contiguous())
     return refuse([&] { return fmt::format("{} needs a gradient that the group makes", name); });
   for (const Storage* s : call.writes)
     for (const CapturedCall* other : calls_)
@@ -196,6 +197,11 @@ bool Group::fits_writes(const CapturedCall& call) {
     if (!reads_alike(to))
       return refuse([&] { return fmt::format("{} writes a part of what the group made", name); });
     if (!to.storage->data) continue;  // new
+    if (has_root() && steps_[0]->repeats)
+      return refuse([&] {
+        return fmt::format("{} may begin again, and {} changes a tensor in place",
+                           calls_[0]->op.info->name, name);
+      });
     for (const CapturedCall* earlier : calls_)
       for (const Tensor& t : earlier->inputs)
         if (t.defined() && t.impl().storage == to.storage &&

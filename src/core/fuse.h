@@ -1,6 +1,7 @@
 // Which captured calls run as one: neighbours over one shape, each of which can tell its loop
-// (OpDef::describes), or a root (a product, batch norm) followed by such neighbours, which then run
-// on each block of its result. Results that only calls of the group read get no memory.
+// (OpDef::describes), or a root (a product, a convolution, batch norm) followed by such neighbours,
+// which then run on each block of its result. Results that only calls of the group read get no
+// memory.
 #pragma once
 
 #include <atomic>

@@ -18,6 +18,7 @@
 #include "kernels/conv_winograd.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/onednn.h"
+#include "kernels/tiles.h"
 #include "pellucid/error.h"
 
 namespace pellucid::kernels {
@@ -277,11 +278,22 @@ template <> int64_t conv_backward_weights_scratch<double>(const ConvShape& s, bo
 
 template <>
 void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,
-                         float* y, WeightCache cached) {
+                         float* y, WeightCache cached, const Epilogue* then) {
   if (is_empty(s)) return;
-  if (conv_winograd::forward_is_faster(s) && conv_winograd::forward(s, x, w, bias, y)) return;
-  if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y);
+  if (conv_winograd::forward_is_faster(s) && conv_winograd::forward(s, x, w, bias, y, then)) return;
+  if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y, then);
   if (!run_forward(s, x, w, bias, y, cached)) conv_gemm::forward(s, x, w, bias, y);
+  if (then == nullptr) return;
+  const int64_t size = s.out_pixels() * s.O;
+  parallel_for(0, s.N, 1, [&](int64_t b, int64_t e) {
+    for (int64_t n = b; n < e; ++n) (*then)({y + n * size, 1, size, size});
+  });
+}
+
+bool conv_forward_has_blocks(const ConvShape& s) {
+  if (is_empty(s)) return false;
+  return conv_winograd::forward_is_faster(s) ? conv_winograd::forward_has_blocks(s)
+                                             : conv_direct::forward_is_faster(s);
 }
 
 template <>
@@ -322,7 +334,7 @@ void conv_backward_weights<float>(const ConvShape& s, const float* x, const floa
 
 template <>
 void conv_forward<double>(const ConvShape& s, const double* x, const double* w, const double* bias,
-                          double* y, WeightCache) {
+                          double* y, WeightCache, const Epilogue*) {
   if (!is_empty(s)) conv_gemm::forward(s, x, w, bias, y);
 }
 

@@ -11,6 +11,8 @@
 
 namespace pellucid::kernels {
 
+class Epilogue;  // kernels/tiles.h
+
 /// The sizes of a convolution from [N, D, H, W, C] to [N, OD, OH, OW, O].
 struct ConvShape {
   int64_t N = 1, C = 1, H = 1, W = 1, O = 1, KH = 1, KW = 1;
@@ -55,10 +57,13 @@ struct WeightCache {
   uint64_t version = 0;
 };
 
-/// y = conv(x, w) + bias; bias may be null.
+/// y = conv(x, w) + bias; bias may be null. Only floats have an epilogue.
 template <class T>
 void conv_forward(const ConvShape& shape, const T* x, const T* w, const T* bias, T* y,
-                  WeightCache cache = {});
+                  WeightCache cache = {}, const Epilogue* then = nullptr);
+/// Whether the epilogue, which may be null, gets blocks of y while they are in a cache; it may get
+/// a block again after y was computed anew.
+bool conv_forward_has_blocks(const ConvShape& shape);
 
 /// dx, the gradient of x, from that of y. With a bias (of C channels) added: a transposed
 /// convolution.

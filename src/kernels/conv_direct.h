@@ -9,8 +9,9 @@ namespace pellucid::kernels::conv_direct {
 
 /// Whether `forward` is the faster way for the shape, on this machine.
 bool forward_is_faster(const ConvShape& shape);
-/// As conv_forward.
-void forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y);
+/// As conv_forward; the epilogue, which may be null, is called for each image.
+void forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y,
+             const Epilogue* then = nullptr);
 /// Bytes that `forward` takes for itself: the packed filter.
 inline int64_t forward_scratch(const ConvShape& shape) {
   return shape.weight_count() * static_cast<int64_t>(sizeof(float));

@@ -16,7 +16,7 @@ namespace pellucid::kernels::conv_direct {
 #ifdef PELLUCID_ONE_ISA
 
 bool forward_is_faster(const ConvShape&) { return false; }
-void forward(const ConvShape&, const float*, const float*, const float*, float*) {}
+void forward(const ConvShape&, const float*, const float*, const float*, float*, const Epilogue*) {}
 
 #else
 
@@ -86,13 +86,16 @@ bool forward_is_faster(const ConvShape& s) {
          s.N >= 8;
 }
 
-void forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y) {
+void forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
+             const Epilogue* then) {
   const Scratch filter(forward_scratch(s));
   pack_filter(s, w, filter.as<float>());
   parallel_for(0, s.N, 1, [&](int64_t first, int64_t last) {
-    for (int64_t n = first; n < last; ++n)
-      run_image(s, x + n * s.H * s.W * s.C, filter.as<float>(), bias,
-                y + n * s.OH() * s.OW() * s.O);
+    for (int64_t n = first; n < last; ++n) {
+      const int64_t size = s.OH() * s.OW() * s.O;
+      run_image(s, x + n * s.H * s.W * s.C, filter.as<float>(), bias, y + n * size);
+      if (then != nullptr) (*then)({y + n * size, 1, size, size});
+    }
   });
 }
 

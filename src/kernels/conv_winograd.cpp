@@ -12,13 +12,17 @@
 #include "kernels/conv_winograd_tiles.h"
 #include "kernels/gemm_scratch.h"
 #include "kernels/gemm_tile.h"
+#include "kernels/tiles.h"
 
 namespace pellucid::kernels::conv_winograd {
 
 #ifdef PELLUCID_ONE_ISA
 
 bool forward_is_faster(const ConvShape&) { return false; }
-bool forward(const ConvShape&, const float*, const float*, const float*, float*) { return false; }
+bool forward(const ConvShape&, const float*, const float*, const float*, float*, const Epilogue*) {
+  return false;
+}
+bool forward_has_blocks(const ConvShape&) { return false; }
 int64_t forward_scratch(const ConvShape&) { return 0; }
 bool data_is_faster(const ConvShape&) { return false; }
 bool backward_data(const ConvShape&, const float*, const float*, const float*, float*) {
@@ -113,8 +117,29 @@ struct TileMemory {
   int64_t filter, pixels, sums;  // bytes
 };
 
-bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const float* bias,
-                  float* y) {
+/// Gives an epilogue the pixels of tiles [first, last): parts of two rows of pixels, or as many
+/// whole rows as follow each other.
+void finish_tiles(const Grid& g, int64_t first, int64_t last, const float* y,
+                  const Epilogue& then) {
+  for (int64_t t = first; t < last;) {
+    const int64_t row = t % g.image / g.columns, column = t % g.columns;
+    const float* const from = y + output_place(g, t) + 2 * column * g.O;
+    const int64_t left = std::min(last, (t / g.image + 1) * g.image) - t;  // of the image
+    if (column == 0 && left >= g.columns) {
+      const int64_t rows = std::min(2 * (left / g.columns), g.OH - 2 * row);
+      then({from, 1, rows * g.OW * g.O, rows * g.OW * g.O});
+      t += left / g.columns * g.columns;
+    } else {
+      const int64_t tiles = std::min(left, g.columns - column);
+      const int64_t pixels = std::min(2 * (column + tiles), g.OW) - 2 * column;
+      then({from, std::min<int64_t>(2, g.OH - 2 * row), pixels * g.O, g.OW * g.O});
+      t += tiles;
+    }
+  }
+}
+
+bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const float* bias, float* y,
+                  const Epilogue* then) {
   const TileMemory memory(g);
   const int64_t panels = g.O / kColumns, size = panel_size(g.C);
   const Scratch packed(memory.filter);
@@ -142,6 +167,7 @@ bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const flo
                  bias == nullptr ? nullptr : bias + o, y + o,
                  {x + here + next / panels * panel, next / panels}, sums.as<float>());
       }
+      if (then != nullptr) finish_tiles(g, first, last, y, *then);
     }
   });
   return finite;
@@ -213,8 +239,9 @@ bool is_faster(const ConvShape& s) {
          Grid(s).count >= (has_small_filter(s) ? 64 : 112);
 }
 
-bool run(const ConvShape& s, const float* x, const Filter& filter, const float* bias, float* y) {
-  return has_small_filter(s) ? run_by_tiles(Grid(s), x, filter, bias, y)
+bool run(const ConvShape& s, const float* x, const Filter& filter, const float* bias, float* y,
+         const Epilogue* then = nullptr) {
+  return has_small_filter(s) ? run_by_tiles(Grid(s), x, filter, bias, y, then)
                              : run_by_panels(Grid(s), x, filter, bias, y);
 }
 
@@ -233,9 +260,11 @@ int64_t scratch(const ConvShape& s) {
 bool forward_is_faster(const ConvShape& s) { return serves(s) && is_faster(s); }
 int64_t forward_scratch(const ConvShape& s) { return scratch(s); }
 
-bool forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y) {
-  return run(s, x, {w, s.C * 9, 9, false}, bias, y);
+bool forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
+             const Epilogue* then) {
+  return run(s, x, {w, s.C * 9, 9, false}, bias, y, then);
 }
+bool forward_has_blocks(const ConvShape& s) { return has_small_filter(s); }
 
 bool data_is_faster(const ConvShape& s) { return serves(s) && is_faster(of_gradient(s)); }
 int64_t data_scratch(const ConvShape& s) { return scratch(of_gradient(s)); }

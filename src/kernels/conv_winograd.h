@@ -13,8 +13,11 @@ namespace pellucid::kernels::conv_winograd {
 
 /// Whether `forward` is the faster way for the shape, on this machine; likewise below.
 bool forward_is_faster(const ConvShape& shape);
-/// As conv_forward, or false.
-bool forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y);
+/// As conv_forward, or false. An epilogue, which may be null, is called for blocks of y while the
+/// result may still turn out to be false; only where forward_has_blocks.
+bool forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y,
+             const Epilogue* then = nullptr);
+bool forward_has_blocks(const ConvShape& shape);
 /// The most bytes that `forward` takes for itself; likewise below.
 int64_t forward_scratch(const ConvShape& shape);
 

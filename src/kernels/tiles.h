@@ -56,7 +56,8 @@ struct TileStep {
   std::array<const char*, 4> changed = {};  ///< these arrays, of the result's sizes and row-major
   bool begins = false;  ///< of an update: the group runs now, and other changes are to be made too
   bool root = false;    ///< or blocks of the result, in an order of its own;
-  bool whole_rows = false;             ///< then whether no block ends within a row
+  bool whole_rows = false;  ///< then whether no block ends within a row
+  bool repeats = false;     ///< and whether it may compute a block again, and call for it again
   const Epilogue* epilogue = nullptr;  ///< of a root: the kernel is to run now, and to call this
   alignas(16) char context[kContextBytes];  ///< the loop's functor
   double work = 1;                          ///< as run_pointwise's work_per_element

@@ -1,5 +1,5 @@
 // For kernels that compute their result in blocks, so that other ops can follow on each block while
-// it is in a cache: products and batch norm (kernels/tiles.h, core/fuse.h).
+// it is in a cache: products, convolutions and batch norm (kernels/tiles.h, core/fuse.h).
 #pragma once
 
 #include "kernels/tiles.h"

@@ -2,6 +2,7 @@
 // shapes, layouts, dtypes and handles are.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -389,6 +390,7 @@ TEST_CASE("a product that only its epilogue reads gets no memory") {
                residual = randn({256, 1024});
   const NoGradGuard off;
   const LazyGuard lazy;
+  eval();
   const Tensor y = gelu(linear(x, w, bias)) + residual;
   const int64_t before = memory_stats().allocated, groups = detail::fused_calls;
   reset_peak_memory_stats();
@@ -439,9 +441,11 @@ TEST_CASE("optimisers' steps run in the epilogue of the product that makes their
     {
       const LazyGuard lazy(lazily);
       const NoGradGuard off;
+      eval();
       grad = mm(dy.t(), x);
       adam_step(w, grad, m, v, {}, count, lr, 0.9, 0.999, 1e-8, 0.1, true);
       if (!keeps_gradient) grad = Tensor();
+      eval();
     }
     CHECK(detail::fused_calls - before == (lazily ? 2 : 0));
     CHECK(count.item<int64_t>() == 4);
@@ -480,6 +484,7 @@ TEST_CASE(
               if (grads) z.sum().backward();
               out = {y.detach(), z.detach(), mean, var};
               if (grads) out.insert(out.end(), {x.grad(), w.grad()});
+              eval();
             }
             if (lazily) fused += detail::fused_calls - before;
             return out;
@@ -489,6 +494,56 @@ TEST_CASE(
           for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
         }
   CHECK(fused > 100);
+}
+
+TEST_CASE("convolutions and what follows them: the bits of eager calls") {
+  const FuseAll small;
+  struct Case {
+    int64_t images, in, out, size, pad;
+    bool infinite;
+  };
+  // Winograd by tiles with whole rows and parts of them, odd sizes, and begun again by products;
+  // one image at a time; and paths without blocks.
+  constexpr Case kCases[] = {{4, 32, 32, 20, 1, false}, {3, 16, 64, 21, 1, false},
+                             {2, 48, 32, 33, 0, false}, {4, 32, 32, 20, 1, true},
+                             {8, 16, 32, 12, 0, false}, {9, 24, 64, 14, 0, false},
+                             {2, 5, 7, 9, 1, false},    {1, 256, 512, 14, 1, false}};
+  int64_t fused = 0;
+  for (const Case& k : kCases)
+    for (const int threads : {1, 2})
+      for (const bool kept : {false, true}) {
+        const auto program = [&](bool lazily) {
+          default_generator().manual_seed(5);
+          const Tensor x = randn({k.images, k.in, k.size, k.size}),
+                       w = randn({k.out, k.in, 3, 3}) * 0.1, b = randn({k.out}),
+                       changed = conv2d(x, w, b, 1, k.pad);
+          if (k.infinite) x.select(0, 1).select(0, 2).select(0, 3).fill_(INFINITY);
+          const Tensor r = randn(changed.sizes()).contiguous(MemoryFormat::ChannelsLast);
+          const int64_t before = detail::fused_calls;
+          Tensors out;
+          {
+            const LazyGuard lazy(lazily);
+            const NoGradGuard off;
+            Tensor y = conv2d(x, w, b, 1, k.pad);
+            const Tensor z = relu(y + r) * b.reshape({-1, 1, 1});
+            changed.add_(conv2d(x, w, {}, 1, k.pad));
+            out = {z, changed};
+            if (kept) out.push_back(y);
+            y = Tensor();
+            eval();
+          }
+          if (lazily) fused += detail::fused_calls - before;
+          return out;
+        };
+        INFO(k.images << " x " << k.in << " x " << k.size << ", " << k.out << " outputs");
+        const Tensors eager = program(false);
+        const int usual = get_num_threads();
+        set_num_threads(threads);
+        const Tensors lazy = program(true);
+        set_num_threads(usual);
+        for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
+      }
+  CHECK(fused > 60);
 }
 
 TEST_CASE("what only a group reads gets no memory") {
