@@ -21,17 +21,25 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& parameters) {
 
 }  // namespace
 
-double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
+double get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
+                      bool error_if_nonfinite) {
   PELLUCID_CHECK(norm_type >= 0, ValueError,
-                 "clip_grad_norm_: the norm's type must not be negative, but is {}.", norm_type);
+                 "get_total_norm: the norm's type must not be negative, but is {}.", norm_type);
   const NoGradGuard off;
-  const std::vector<Tensor> grads = gradients(parameters);
-  if (grads.empty()) return 0.0;
-  if (norm_type == 0) return static_cast<double>(grads.size());
+  if (tensors.empty()) return 0.0;
   std::vector<Tensor> norms;
-  norms.reserve(grads.size());
-  for (const Tensor& g : grads) norms.push_back(linalg_vector_norm(g, norm_type));
-  return linalg_vector_norm(stack(norms), norm_type).item<double>();
+  norms.reserve(tensors.size());
+  for (const Tensor& t : tensors) norms.push_back(linalg_vector_norm(t, norm_type));
+  const double total = linalg_vector_norm(stack(norms), norm_type).item<double>();
+  PELLUCID_CHECK(!error_if_nonfinite || std::isfinite(total), ValueError,
+                 "get_total_norm: the norm of order {} is {}. Pass error_if_nonfinite = false to "
+                 "get it anyway.",
+                 norm_type, total);
+  return total;
+}
+
+double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {
+  return get_total_norm(gradients(parameters), norm_type);
 }
 
 double clip_grad_norm_(const std::vector<Tensor>& parameters, double max_norm, double norm_type,

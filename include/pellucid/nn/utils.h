@@ -19,6 +19,10 @@ inline double clip_grad_norm_(const Tensor& parameter, double max_norm, double n
   return clip_grad_norm_(std::vector<Tensor>{parameter}, max_norm, norm_type, error_if_nonfinite);
 }
 
+/// The joint norm of tensors.
+PELLUCID_API double get_total_norm(const std::vector<Tensor>& tensors, double norm_type = 2.0,
+                                   bool error_if_nonfinite = false);
+
 /// The joint norm of the gradients, without changing them; the norm after clipping, for example.
 PELLUCID_API double grad_norm(const std::vector<Tensor>& parameters, double norm_type = 2.0);
 
