@@ -146,8 +146,8 @@ class TextArg {
 
 }  // namespace pellucid
 
-template <> struct fmt::formatter<pellucid::IntArrayRef> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::IntArrayRef> : pellucid::detail::TextFormatter {
   auto format(pellucid::IntArrayRef v, format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(pellucid::to_string(v), ctx);
+    return write(pellucid::to_string(v), ctx);
   }
 };

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "pellucid/api.h"
+#include "pellucid/error.h"
 
 namespace pellucid {
 
@@ -140,8 +141,8 @@ template <class F> decltype(auto) visit(DType t, F&& f) {
 
 }  // namespace pellucid
 
-template <> struct fmt::formatter<pellucid::DType> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::DType> : pellucid::detail::TextFormatter {
   auto format(pellucid::DType t, format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(pellucid::name_of(t), ctx);
+    return write(pellucid::name_of(t), ctx);
   }
 };

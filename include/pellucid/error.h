@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "pellucid/api.h"
 
@@ -76,6 +77,24 @@ template <class E, class... Args>
                                                   Args&&... args) {
   throw E(format_message(format, fmt::make_format_args(args...)));
 }
+
+/// The base of formatters of what is printed as a text. Its code is out of line: the messages of
+/// nearly every file would compile fmt's own anew.
+class PELLUCID_API TextFormatter {
+ public:
+  template <class Context> constexpr auto parse(Context& context) {
+    auto end = context.begin();
+    while (end != context.end() && *end != '}') ++end;
+    spec_ = fmt::string_view(context.begin(), static_cast<size_t>(end - context.begin()));
+    return end;
+  }
+
+ protected:
+  fmt::format_context::iterator write(std::string_view text, fmt::format_context& context) const;
+
+ private:
+  fmt::string_view spec_;  // what stands after the colon, as for a string
+};
 }  // namespace detail
 }  // namespace pellucid
 

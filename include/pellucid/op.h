@@ -310,18 +310,21 @@ struct Sample {
   double tolerance = 0;  ///< widens the parity tolerance where the op's maths differs legitimately
 };
 
-/// Collects an op's samples; the tests of the op are derived from them.
+/// Collects an op's samples; the tests of the op are derived from them. Cold: what calls these is
+/// compiled for size, which halves the compile time of many ops.
 class PELLUCID_API Samples {
  public:
   explicit Samples(const OpDef& op) : op_(op) {}
   /// A valid call. Floating inputs take part in gradcheck.
-  Sample& add(std::vector<Value> args, std::vector<NamedValue> kwargs = {});
+  [[gnu::cold]] Sample& add(std::vector<Value> args, std::vector<NamedValue> kwargs = {});
   /// A valid call at which the function has a kink or its result is random: no gradcheck.
-  Sample& add_no_grad(std::vector<Value> args, std::vector<NamedValue> kwargs = {});
+  [[gnu::cold]] Sample& add_no_grad(std::vector<Value> args, std::vector<NamedValue> kwargs = {});
   /// The float32 call that benchmarks time. Built only when asked for.
-  void large(std::function<std::vector<Value>()> make, std::vector<NamedValue> kwargs = {});
+  [[gnu::cold]] void large(std::function<std::vector<Value>()> make,
+                           std::vector<NamedValue> kwargs = {});
   /// A failing call: it throws a pellucid::Error whose message contains `message`.
-  void error(std::vector<Value> args, std::string message, std::vector<NamedValue> kwargs = {});
+  [[gnu::cold]] void error(std::vector<Value> args, std::string message,
+                           std::vector<NamedValue> kwargs = {});
   std::vector<Sample> valid, failing;
   std::function<Sample()> make_large;
 
@@ -332,11 +335,11 @@ class PELLUCID_API Samples {
 PELLUCID_API Samples samples_of(const OpDef& op);
 /// `Samples` inputs are float64 drawn from a fixed seed: sample_randn({2, 3}), with a minimum
 /// distance from 0 if asked.
-PELLUCID_API Tensor sample_randn(IntArrayRef sizes, double away_from_zero = 0);
+[[gnu::cold]] PELLUCID_API Tensor sample_randn(IntArrayRef sizes, double away_from_zero = 0);
 /// Uniform in [low, high).
-PELLUCID_API Tensor sample_uniform(IntArrayRef sizes, double low, double high);
+[[gnu::cold]] PELLUCID_API Tensor sample_uniform(IntArrayRef sizes, double low, double high);
 /// Integers in [low, high), int64.
-PELLUCID_API Tensor sample_ints(IntArrayRef sizes, int64_t low, int64_t high);
+[[gnu::cold]] PELLUCID_API Tensor sample_ints(IntArrayRef sizes, int64_t low, int64_t high);
 
 // What the parsed schema says, for tools and tests.
 /// The type of one schema argument.

@@ -14,3 +14,4 @@
 #include "pellucid/optim/rprop.h"
 #include "pellucid/optim/schedulers.h"
 #include "pellucid/optim/sgd.h"
+#include "pellucid/optim/swa_utils.h"

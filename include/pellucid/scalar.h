@@ -74,8 +74,8 @@ PELLUCID_API std::string to_string(const Scalar& value);
 
 }  // namespace pellucid
 
-template <> struct fmt::formatter<pellucid::Scalar> : fmt::formatter<std::string_view> {
+template <> struct fmt::formatter<pellucid::Scalar> : pellucid::detail::TextFormatter {
   auto format(const pellucid::Scalar& v, format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(pellucid::to_string(v), ctx);
+    return write(pellucid::to_string(v), ctx);
   }
 };

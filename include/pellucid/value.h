@@ -22,7 +22,13 @@ class PELLUCID_API Value {
   };
   using Variant =
       std::variant<None, bool, int64_t, double, std::string, DType, MemoryFormat, Tensor, Values>;
+  // Copies, texts, tensors and lists are out of line: samples make thousands of them.
   Value() = default;
+  Value(const Value& o);
+  Value(Value&& o) noexcept;
+  Value& operator=(const Value& o);
+  Value& operator=(Value&& o) noexcept;
+  ~Value();
   Value(None) {}
   Value(std::nullopt_t) {}
   Value(bool v) : v_(v) {}
@@ -30,28 +36,21 @@ class PELLUCID_API Value {
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Value(T v)
       : v_(static_cast<int64_t>(v)) {}
   Value(double v) : v_(v) {}
-  Value(const char* v) : v_(std::string(v)) {}
-  Value(std::string v) : v_(std::move(v)) {}
-  Value(std::string_view v) : v_(std::string(v)) {}
+  Value(const char* v);
+  Value(std::string v);
+  Value(std::string_view v);
   Value(DType v) : v_(v) {}
   Value(MemoryFormat v) : v_(v) {}
-  Value(Tensor v) : v_(std::move(v)) {}
-  Value(Values v) : v_(std::move(v)) {}
+  Value(Tensor v);
+  Value(Values v);
   template <class T>
   requires(std::is_same_v<T, std::vector<Tensor>> || std::is_same_v<T, std::vector<int64_t>>)
       Value(const T& v)
       : v_(Values(v.begin(), v.end())) {}
-  Value(const Scalar& s) {
-    if (s.isBoolean())
-      v_ = s.toBool();
-    else if (s.isFloatingPoint())
-      v_ = s.toDouble();
-    else
-      v_ = s.toLong();
-  }
+  Value(const Scalar& s);
   /// A list of integers: ints({2, 3}).
-  static Value ints(IntArrayRef v) { return Value(Values(v.begin(), v.end())); }
-  static Value tensors(const std::vector<Tensor>& v) { return Value(Values(v.begin(), v.end())); }
+  static Value ints(IntArrayRef v);
+  static Value tensors(const std::vector<Tensor>& v);
 
   const Variant& get() const { return v_; }
   template <class T> const T* as() const { return std::get_if<T>(&v_); }
@@ -94,7 +93,7 @@ class PELLUCID_API Value {
 using IValue = Value;
 
 /// A keyword argument.
-struct NamedValue {
+struct PELLUCID_API NamedValue {
   std::string name;
   Value value;
 };

@@ -5,6 +5,27 @@
 
 namespace pellucid {
 
+Value::Value(const Value& o) = default;
+Value::Value(Value&& o) noexcept = default;
+Value& Value::operator=(const Value& o) = default;
+Value& Value::operator=(Value&& o) noexcept = default;
+Value::~Value() = default;
+Value::Value(const char* v) : v_(std::string(v)) {}
+Value::Value(std::string v) : v_(std::move(v)) {}
+Value::Value(std::string_view v) : v_(std::string(v)) {}
+Value::Value(Tensor v) : v_(std::move(v)) {}
+Value::Value(Values v) : v_(std::move(v)) {}
+Value::Value(const Scalar& s) {
+  if (s.isBoolean())
+    v_ = s.toBool();
+  else if (s.isFloatingPoint())
+    v_ = s.toDouble();
+  else
+    v_ = s.toLong();
+}
+Value Value::ints(IntArrayRef v) { return Values(v.begin(), v.end()); }
+Value Value::tensors(const std::vector<Tensor>& v) { return Values(v.begin(), v.end()); }
+
 Scalar Value::scalar() const {
   if (const bool* b = as<bool>()) return *b;
   if (const int64_t* i = as<int64_t>()) return *i;

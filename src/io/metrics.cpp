@@ -107,13 +107,12 @@ void append_text(std::string& out, const std::string& text) {
 }
 
 void append_value(std::string& out, const Value& v) {
-  const auto to = std::back_inserter(out);
   if (const double* d = v.as<double>(); d && std::isfinite(*d)) {
     const size_t from = out.size();
-    fmt::format_to(to, "{}", *d);
+    out += fmt::format("{}", *d);
     if (out.find_first_of(".e", from) == std::string::npos) out += ".0";  // stays a float
   } else if (const int64_t* i = v.as<int64_t>()) {
-    fmt::format_to(to, "{}", *i);
+    out += fmt::format("{}", *i);
   } else if (const bool* b = v.as<bool>()) {
     out += *b ? "true" : "false";
   } else if (const std::string* s = v.as<std::string>()) {

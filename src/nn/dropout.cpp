@@ -24,6 +24,7 @@ template <class Derived> std::string DropoutBase<Derived>::extra_repr() const {
 }  // namespace detail
 
 template class detail::DropoutBase<DropoutImpl>;
+template class detail::DropoutBase<Dropout1dImpl>;
 template class detail::DropoutBase<Dropout2dImpl>;
 template class detail::DropoutBase<Dropout3dImpl>;
 template class detail::DropoutBase<AlphaDropoutImpl>;
@@ -35,6 +36,22 @@ Tensor DropoutImpl::forward(Tensor input) {
   return dropout(input, options.p(), is_training());
 }
 
+namespace {
+/// Zeroes whole channels; an input of `unbatched` dims has no batch.
+Tensor drop_channels(const Tensor& input, const DropoutOptions& o, bool training,
+                     int64_t unbatched) {
+  if (input.dim() == unbatched)
+    return drop_channels(input.unsqueeze(0), o, training, unbatched).squeeze(0);
+  if (o.inplace()) return input.feature_dropout_(o.p(), training);
+  return feature_dropout(input, o.p(), training);
+}
+}  // namespace
+
+Tensor Dropout1dImpl::forward(Tensor input) {
+  const ModuleScope scope(*this);
+  return drop_channels(input, options, is_training(), 2);
+}
+
 Tensor Dropout2dImpl::forward(Tensor input) {
   const ModuleScope scope(*this);
   if (options.inplace()) return input.feature_dropout_(options.p(), is_training());
@@ -43,8 +60,7 @@ Tensor Dropout2dImpl::forward(Tensor input) {
 
 Tensor Dropout3dImpl::forward(Tensor input) {
   const ModuleScope scope(*this);
-  if (options.inplace()) return input.feature_dropout_(options.p(), is_training());
-  return feature_dropout(input, options.p(), is_training());
+  return drop_channels(input, options, is_training(), 4);
 }
 
 Tensor AlphaDropoutImpl::forward(const Tensor& input) {

@@ -40,6 +40,10 @@ std::tuple<Tensor, Tensor> max_pool2d_with_indices(const Tensor& x, const MaxPoo
   return pellucid::max_pool2d_with_indices(x, o.kernel_size(), o.stride(), o.padding(),
                                            o.dilation(), o.ceil_mode());
 }
+std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& x, const MaxPool3dFuncOptions& o) {
+  return pellucid::max_pool3d_with_indices(x, o.kernel_size(), o.stride(), o.padding(),
+                                           o.dilation(), o.ceil_mode());
+}
 
 namespace {
 /// The sizes asked for; an absent one is the input's.
@@ -70,11 +74,55 @@ std::tuple<Tensor, Tensor> adaptive_max_pool2d_with_indices(const Tensor& x,
                                                             const AdaptiveMaxPool2dFuncOptions& o) {
   return pellucid::adaptive_max_pool2d(x, adaptive_sizes(x, o.output_size()));
 }
+std::tuple<Tensor, Tensor> adaptive_max_pool3d_with_indices(const Tensor& x,
+                                                            const AdaptiveMaxPool3dFuncOptions& o) {
+  return pellucid::adaptive_max_pool3d(x, adaptive_sizes(x, o.output_size()));
+}
 Tensor adaptive_max_pool1d(const Tensor& x, const AdaptiveMaxPool1dFuncOptions& o) {
   return std::get<0>(adaptive_max_pool1d_with_indices(x, o));
 }
 Tensor adaptive_max_pool2d(const Tensor& x, const AdaptiveMaxPool2dFuncOptions& o) {
   return std::get<0>(adaptive_max_pool2d_with_indices(x, o));
+}
+Tensor adaptive_max_pool3d(const Tensor& x, const AdaptiveMaxPool3dFuncOptions& o) {
+  return std::get<0>(adaptive_max_pool3d_with_indices(x, o));
+}
+
+namespace {
+/// The sizes that the pool's input had: what is asked for, or the least possible.
+template <size_t D>
+std::array<int64_t, D> unpooled_sizes(const Tensor& x, const MaxUnpoolFuncOptions<D>& o) {
+  std::array<int64_t, D> out{};
+  const auto& asked = o.output_size();
+  PELLUCID_CHECK(x.dim() >= static_cast<int64_t>(D), ShapeError,
+                 "max_unpool{}d: at least {} dims are needed, found sizes {}.", D, D, x.sizes());
+  PELLUCID_CHECK(!asked || asked->size() == D || asked->size() == D + 2, ValueError,
+                 "max_unpool{}d: output_size needs {} or {} sizes, found {}.", D, D, D + 2,
+                 asked->size());
+  for (size_t d = 0; d < D; ++d) {
+    const int64_t stride = o.stride()[d];
+    PELLUCID_CHECK(stride > 0, ValueError, "max_unpool{}d: strides must be positive, found {}.", D,
+                   stride);
+    const int64_t pooled = x.size(static_cast<int64_t>(d) - static_cast<int64_t>(D));
+    const int64_t least = (pooled - 1) * stride - 2 * o.padding()[d] + o.kernel_size()[d];
+    out[d] = asked ? (*asked)[asked->size() - D + d] : least;
+    PELLUCID_CHECK(out[d] > least - stride && out[d] < least + stride, ValueError,
+                   "max_unpool{}d: output_size must be between {} and {} in dim {}, found {}.", D,
+                   least - stride, least + stride, d, out[d]);
+  }
+  return out;
+}
+}  // namespace
+
+Tensor max_unpool1d(const Tensor& x, const Tensor& indices, const MaxUnpool1dFuncOptions& o) {
+  const std::array<int64_t, 1> size = unpooled_sizes(x, o);
+  return pellucid::max_unpool2d(x.unsqueeze(-1), indices.unsqueeze(-1), {size[0], 1}).squeeze(-1);
+}
+Tensor max_unpool2d(const Tensor& x, const Tensor& indices, const MaxUnpool2dFuncOptions& o) {
+  return pellucid::max_unpool2d(x, indices, unpooled_sizes(x, o));
+}
+Tensor max_unpool3d(const Tensor& x, const Tensor& indices, const MaxUnpool3dFuncOptions& o) {
+  return pellucid::max_unpool3d(x, indices, unpooled_sizes(x, o), o.stride(), o.padding());
 }
 
 namespace {

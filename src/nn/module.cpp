@@ -57,6 +57,11 @@ void check_name(std::string_view kind, const std::string& name) {
 
 }  // namespace
 
+Module::Module() = default;
+Module::Module(const Module&) = default;
+Module& Module::operator=(const Module&) = default;
+Module::~Module() = default;
+
 const std::string& Module::name() const {
   if (name_) return *name_;
   static std::mutex mutex;  // modules may be named on several threads
@@ -75,6 +80,42 @@ std::shared_ptr<Module> Module::clone(const std::optional<Device>&) const {
 }
 
 void Module::clone_(Module&, const std::optional<Device>&) {}
+
+void Module::forget(Module& copy) {
+  copy.parameters_.clear();
+  copy.buffers_.clear();
+  copy.children_.clear();
+  copy.transient_.clear();
+  copy.hooks_.reset();
+}
+
+void Module::copy_values(Module& copy, const std::optional<Device>& device) const {
+  const auto check = [&](std::string_view what, size_t made, size_t had) {
+    PELLUCID_CHECK(made == had, ValueError,
+                   "clone: {} has {} {} after reset() but had {} before. Register all of them in "
+                   "reset(), not in the constructor.",
+                   name(), made, what, had);
+  };
+  check("parameters", copy.parameters_.size(), parameters_.size());
+  check("buffers", copy.buffers_.size(), buffers_.size());
+  check("submodules", copy.children_.size(), children_.size());
+  const auto copy_all = [](const OrderedDict<std::string, Tensor>& from,
+                           OrderedDict<std::string, Tensor>& to) {
+    for (const auto& item : from) {
+      if (!item.value().defined()) continue;
+      Tensor& target = to[item.key()];
+      target.set_data(item.value().detach().clone());
+      target.requires_grad_(item.value().requires_grad());
+    }
+  };
+  copy_all(parameters_, copy.parameters_);
+  copy_all(buffers_, copy.buffers_);
+  for (const auto& child : children_) copy.children_[child.key()]->clone_(*child.value(), device);
+}
+
+void Module::refuse_clone() const {
+  pellucid::detail::raise<TypeError>("clone: {} was replaced by a module of another type.", name());
+}
 
 void Module::walk(const std::function<void(const std::string&, const Module&)>& visit,
                   const std::string& prefix) const {

@@ -110,6 +110,27 @@ std::tuple<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, b
   return {batch_first ? padded.transpose(0, 1) : padded, counts};
 }
 
+std::vector<Tensor> unpad_sequence(const Tensor& padded_sequences, const Tensor& lengths,
+                                   bool batch_first) {
+  const std::vector<int64_t> steps = integers(lengths);
+  const int64_t dim = batch_first ? 0 : 1;
+  PELLUCID_CHECK(padded_sequences.dim() >= 2 &&
+                     padded_sequences.size(dim) == static_cast<int64_t>(steps.size()),
+                 ShapeError, "unpad_sequence: {} lengths were given for sequences of sizes {}.",
+                 steps.size(), padded_sequences.sizes());
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Tensor sequence = padded_sequences.select(dim, static_cast<int64_t>(i));
+    out.push_back(sequence.narrow(0, 0, steps[i]));
+  }
+  return out;
+}
+
+std::vector<Tensor> unpack_sequence(const PackedSequence& packed_sequences) {
+  const auto [padded, lengths] = pad_packed_sequence(packed_sequences);
+  return unpad_sequence(padded, lengths);
+}
+
 Tensor pad_sequence(ArrayRef<Tensor> sequences, bool batch_first, double padding_value,
                     std::string_view padding_side) {
   PELLUCID_CHECK(!sequences.empty(), ValueError, "pad_sequence: there are no sequences.");

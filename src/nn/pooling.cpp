@@ -33,6 +33,20 @@ template <size_t D> std::string describe_lp(const LPPoolOptions<D>& o) {
                      repr::one_or_tuple(o.stride()), repr::text(o.ceil_mode()));
 }
 
+template <size_t D> std::string describe_unpool(const MaxUnpoolOptions<D>& o) {
+  return fmt::format("kernel_size={}, stride={}, padding={}", repr::one_or_tuple(o.kernel_size()),
+                     repr::one_or_tuple(o.stride()), repr::one_or_tuple(o.padding()));
+}
+
+template <size_t D>
+F::MaxUnpoolFuncOptions<D> unpool_call(const MaxUnpoolOptions<D>& o,
+                                       const std::optional<std::vector<int64_t>>& output_size) {
+  return F::MaxUnpoolFuncOptions<D>(o.kernel_size())
+      .stride(o.stride())
+      .padding(o.padding())
+      .output_size(output_size);
+}
+
 std::string describe_adaptive(const AdaptiveAvgPool1dOptions& o) {
   return fmt::format("output_size={}", o.output_size()[0]);
 }
@@ -126,6 +140,10 @@ Tensor MaxPool3dImpl::forward(const Tensor& input) {
   const ModuleScope scope(*this);
   return F::max_pool3d(input, options);
 }
+std::tuple<Tensor, Tensor> MaxPool3dImpl::forward_with_indices(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::max_pool3d_with_indices(input, options);
+}
 std::string MaxPool3dImpl::extra_repr() const { return describe_max(options); }
 
 Tensor AdaptiveMaxPool1dImpl::forward(const Tensor& input) {
@@ -147,5 +165,36 @@ std::tuple<Tensor, Tensor> AdaptiveMaxPool2dImpl::forward_with_indices(const Ten
   return F::adaptive_max_pool2d_with_indices(input, options);
 }
 std::string AdaptiveMaxPool2dImpl::extra_repr() const { return describe_adaptive(options); }
+
+Tensor AdaptiveMaxPool3dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::adaptive_max_pool3d(input, options);
+}
+std::tuple<Tensor, Tensor> AdaptiveMaxPool3dImpl::forward_with_indices(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return F::adaptive_max_pool3d_with_indices(input, options);
+}
+std::string AdaptiveMaxPool3dImpl::extra_repr() const { return describe_adaptive(options); }
+
+Tensor MaxUnpool1dImpl::forward(const Tensor& input, const Tensor& indices,
+                                const std::optional<std::vector<int64_t>>& output_size) {
+  const ModuleScope scope(*this);
+  return F::max_unpool1d(input, indices, unpool_call(options, output_size));
+}
+std::string MaxUnpool1dImpl::extra_repr() const { return describe_unpool(options); }
+
+Tensor MaxUnpool2dImpl::forward(const Tensor& input, const Tensor& indices,
+                                const std::optional<std::vector<int64_t>>& output_size) {
+  const ModuleScope scope(*this);
+  return F::max_unpool2d(input, indices, unpool_call(options, output_size));
+}
+std::string MaxUnpool2dImpl::extra_repr() const { return describe_unpool(options); }
+
+Tensor MaxUnpool3dImpl::forward(const Tensor& input, const Tensor& indices,
+                                const std::optional<std::vector<int64_t>>& output_size) {
+  const ModuleScope scope(*this);
+  return F::max_unpool3d(input, indices, unpool_call(options, output_size));
+}
+std::string MaxUnpool3dImpl::extra_repr() const { return describe_unpool(options); }
 
 }  // namespace pellucid::nn

@@ -88,8 +88,33 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options) {
 
 }  // namespace functional
 
-Tensor UpsampleImpl::forward(const Tensor& input) {
-  const ModuleScope scope(*this);
+namespace {
+
+std::string describe(const UpsampleOptions& o) {
+  const auto list = [](const auto& values) {
+    if (values.size() == 1) return repr::text(values[0]);
+    std::string out;
+    for (const auto v : values) out += (out.empty() ? "(" : ", ") + repr::text(v);
+    return out + ')';
+  };
+  constexpr const char* modes[] = {"nearest", "linear", "bilinear", "bicubic", "trilinear"};
+  return (o.scale_factor() ? "scale_factor=" + list(*o.scale_factor())
+                           : "size=" + list(o.size().value_or(std::vector<int64_t>{}))) +
+         fmt::format(", mode='{}'", modes[o.mode().index()]);
+}
+
+template <class Mode> UpsampleOptions as_upsample(const Upsampling2dOptions& o, Mode mode) {
+  // One number for both sizes is printed as one.
+  const auto list = [](const auto& given) {
+    return given.from_one() ? std::vector{given[0]} : std::vector(given->begin(), given->end());
+  };
+  UpsampleOptions made;
+  if (o.size()) made.size(list(*o.size()));
+  if (o.scale_factor()) made.scale_factor(list(*o.scale_factor()));
+  return made.mode(mode);
+}
+
+Tensor upsample(const Tensor& input, const UpsampleOptions& options) {
   functional::InterpolateFuncOptions o;
   o.size(options.size())
       .scale_factor(options.scale_factor())
@@ -98,18 +123,28 @@ Tensor UpsampleImpl::forward(const Tensor& input) {
   return functional::interpolate(input, o);
 }
 
-std::string UpsampleImpl::extra_repr() const {
-  const auto list = [](const auto& values) {
-    if (values.size() == 1) return repr::text(values[0]);
-    std::string out;
-    for (const auto v : values) out += (out.empty() ? "(" : ", ") + repr::text(v);
-    return out + ')';
-  };
-  constexpr const char* modes[] = {"nearest", "linear", "bilinear", "bicubic", "trilinear"};
-  return (options.scale_factor()
-              ? "scale_factor=" + list(*options.scale_factor())
-              : "size=" + list(options.size().value_or(std::vector<int64_t>{}))) +
-         fmt::format(", mode='{}'", modes[options.mode().index()]);
+}  // namespace
+
+Tensor UpsampleImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return upsample(input, options);
+}
+std::string UpsampleImpl::extra_repr() const { return describe(options); }
+
+Tensor UpsamplingNearest2dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return upsample(input, as_upsample(options, kNearest));
+}
+std::string UpsamplingNearest2dImpl::extra_repr() const {
+  return describe(as_upsample(options, kNearest));
+}
+
+Tensor UpsamplingBilinear2dImpl::forward(const Tensor& input) {
+  const ModuleScope scope(*this);
+  return upsample(input, as_upsample(options, kBilinear).align_corners(true));
+}
+std::string UpsamplingBilinear2dImpl::extra_repr() const {
+  return describe(as_upsample(options, kBilinear));
 }
 
 }  // namespace pellucid::nn

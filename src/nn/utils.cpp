@@ -26,7 +26,7 @@ std::vector<Tensor> gradients(const std::vector<Tensor>& parameters) {
 Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
                       bool error_if_nonfinite) {
   PELLUCID_CHECK(norm_type >= 0, ValueError,
-                 "clip_grad_norm_: the norm's type must not be negative, but is {}.", norm_type);
+                 "get_total_norm: the norm's type must not be negative, but is {}.", norm_type);
   const NoGradGuard off;
   if (tensors.empty()) return zeros({});
   if (norm_type == 0) return full({}, static_cast<double>(tensors.size()), get_default_dtype());
@@ -37,8 +37,8 @@ Tensor get_total_norm(const std::vector<Tensor>& tensors, double norm_type,
   if (error_if_nonfinite) {
     const double value = total.item<double>();
     PELLUCID_CHECK(std::isfinite(value), ValueError,
-                   "clip_grad_norm_: the gradients' norm of order {} is {}, so they cannot be "
-                   "clipped. Pass error_if_nonfinite = false to scale them anyway.",
+                   "get_total_norm: the norm of order {} is {}. Pass error_if_nonfinite = false to "
+                   "get it anyway.",
                    norm_type, value);
   }
   return total;

@@ -1,4 +1,4 @@
-// OneCycleLR and ReduceLROnPlateau.
+// OneCycleLR, CyclicLR and ReduceLROnPlateau.
 #include <cmath>
 #include <numbers>
 
@@ -77,6 +77,47 @@ void OneCycleLR::apply() {
   for (OptimizerParamGroup& g : optimizer_.param_groups())
     PELLUCID_CHECK(set_momentum(g.options(), momentum), ValueError,
                    "OneCycleLR: the optimiser has neither momentum nor betas; set "
+                   "cycle_momentum(false).");
+}
+
+CyclicLR::CyclicLR(Optimizer& optimizer, CyclicLROptions options)
+    : LRScheduler(optimizer), options_(std::move(options)) {
+  const CyclicLROptions& o = options_;
+  PELLUCID_CHECK(o.step_size_up() > 0 && o.step_size_down() >= 0, ValueError,
+                 "CyclicLR: step_size_up must be at least 1 and step_size_down not negative, found "
+                 "{} and {}.",
+                 o.step_size_up(), o.step_size_down());
+  PELLUCID_CHECK(
+      o.mode() == "triangular" || o.mode() == "triangular2" || o.mode() == "exp_range", ValueError,
+      "CyclicLR: mode must be \"triangular\", \"triangular2\" or \"exp_range\", found \"{}\".",
+      o.mode());
+  base_lrs_.assign(base_lrs_.size(), o.base_lr());
+  CyclicLR::apply();
+}
+
+double CyclicLR::height(int64_t epoch) const {
+  const CyclicLROptions& o = options_;
+  const auto up = static_cast<double>(o.step_size_up());
+  const double down = o.step_size_down() ? static_cast<double>(o.step_size_down()) : up;
+  const double cycles = static_cast<double>(epoch) / (up + down), turn = up / (up + down);
+  const double cycle = std::floor(1 + cycles), place = 1 + cycles - cycle;
+  const double share = place <= turn ? place / turn : (place - 1) / (turn - 1);
+  if (o.mode() == "triangular2") return share / std::pow(2.0, cycle - 1);
+  if (o.mode() == "exp_range") return share * std::pow(o.gamma(), static_cast<double>(epoch));
+  return share;
+}
+
+double CyclicLR::lr_at(int64_t epoch, size_t group) const {
+  return base_lrs_[group] + (options_.max_lr() - base_lrs_[group]) * height(epoch);
+}
+
+void CyclicLR::apply() {
+  LRScheduler::apply();
+  if (!options_.cycle_momentum()) return;
+  const double high = options_.max_momentum(), low = options_.base_momentum();
+  for (OptimizerParamGroup& g : optimizer_.param_groups())
+    PELLUCID_CHECK(set_momentum(g.options(), high - (high - low) * height(epoch_)), ValueError,
+                   "CyclicLR: the optimiser has neither momentum nor betas; set "
                    "cycle_momentum(false).");
 }
 

@@ -1,5 +1,5 @@
-// The schedules that are functions of the epoch. ReduceLROnPlateau and OneCycleLR are beside this
-// file.
+// The schedules that are functions of the epoch. ReduceLROnPlateau, OneCycleLR and CyclicLR are in
+// scheduler_cycles.cpp.
 #include "pellucid/optim/schedulers.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
 }
 
 void LRScheduler::step() {
+  before_step();
   ++epoch_;
   try {
     apply();
@@ -122,6 +123,44 @@ double LinearLR::lr_at(int64_t epoch, size_t group) const {
          (start_factor_ + (end_factor_ - start_factor_) * done / static_cast<double>(total_iters_));
 }
 
+ConstantLR::ConstantLR(Optimizer& optimizer, double factor, int64_t total_iters)
+    : LRScheduler(optimizer), factor_(factor), total_iters_(total_iters) {
+  PELLUCID_CHECK(factor >= 0 && factor <= 1, ValueError,
+                 "ConstantLR: factor must be in [0, 1], found {}.", factor);
+  LRScheduler::apply();
+}
+
+double ConstantLR::lr_at(int64_t epoch, size_t group) const {
+  return base_lrs_[group] * (epoch < total_iters_ ? factor_ : 1);
+}
+
+PolynomialLR::PolynomialLR(Optimizer& optimizer, int64_t total_iters, double power)
+    : LRScheduler(optimizer), total_iters_(total_iters), power_(power) {
+  PELLUCID_CHECK(total_iters > 0, ValueError,
+                 "PolynomialLR: total_iters must be at least 1, found {}.", total_iters);
+  LRScheduler::apply();
+}
+
+double PolynomialLR::lr_at(int64_t epoch, size_t group) const {
+  const double done = static_cast<double>(std::min(epoch, total_iters_));
+  return base_lrs_[group] * std::pow(1 - done / static_cast<double>(total_iters_), power_);
+}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, const Function& function)
+    : MultiplicativeLR(optimizer,
+                       std::vector<Function>(optimizer.param_groups().size(), function)) {}
+
+MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::vector<Function> functions)
+    : LambdaLR(optimizer, std::move(functions)) {
+  LRScheduler::apply();  // LambdaLR has set its own rate
+}
+
+double MultiplicativeLR::lr_at(int64_t epoch, size_t group) const {
+  double rate = base_lrs_[group];
+  for (int64_t e = 1; e <= epoch; ++e) rate *= functions_[group](e);
+  return rate;
+}
+
 namespace {
 /// From `high` at share 0 to `low` at share 1, and back until share 2.
 double cosine(double high, double low, double share) {
@@ -157,6 +196,22 @@ double CosineAnnealingWarmRestarts::lr_at(int64_t epoch, size_t group) const {
   else
     for (; at >= length; length *= t_mult_) at -= length;
   return cosine(base_lrs_[group], eta_min_, static_cast<double>(at) / static_cast<double>(length));
+}
+
+ChainedScheduler::ChainedScheduler(Optimizer& optimizer,
+                                   std::vector<std::shared_ptr<LRScheduler>> schedulers)
+    : LRScheduler(optimizer), schedulers_(std::move(schedulers)) {
+  PELLUCID_CHECK(!schedulers_.empty(), ValueError,
+                 "ChainedScheduler: at least one schedule is needed.");
+  LRScheduler::apply();
+}
+
+double ChainedScheduler::lr_at(int64_t epoch, size_t group) const {
+  const double base = base_lrs_[group];
+  double rate = base;
+  for (const auto& schedule : schedulers_)
+    if (base != 0) rate *= schedule->lr_at(epoch, group) / base;
+  return rate;
 }
 
 SequentialLR::SequentialLR(Optimizer& optimizer,

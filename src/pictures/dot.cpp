@@ -94,7 +94,7 @@ class Writer {
 
  private:
   template <class... Args> void line(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+    out_ += fmt::format(format, std::forward<Args>(args)...);
     out_ += '\n';
   }
 

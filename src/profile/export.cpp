@@ -31,6 +31,11 @@ const std::vector<Format>& formats() {
 
 }  // namespace
 
+void Output::format_args(fmt::string_view format, fmt::format_args args) {
+  fmt::vformat_to(std::back_inserter(buffer_), format, args);
+  if (buffer_.size() > kPiece) flush();
+}
+
 const std::vector<ReportName>& export_formats() {
   static const std::vector<ReportName> kNames = [] {
     std::vector<ReportName> names;

@@ -23,11 +23,11 @@ class Output {
     if (buffer_.size() > kPiece) flush();
   }
   template <class... Args> void print(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(buffer_), format, std::forward<Args>(args)...);
-    if (buffer_.size() > kPiece) flush();
+    format_args(format, fmt::make_format_args(args...));
   }
 
  private:
+  void format_args(fmt::string_view format, fmt::format_args args);  // compiles fmt's engine once
   static constexpr size_t kPiece = 1 << 20;
   void flush() {
     out_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));

@@ -36,6 +36,10 @@ TEST_CASE("packed sequences: packing, padding and back") {
   CHECK(equal(back, padded));
   CHECK(equal(lengths, tensor({3, 1, 2})));
   CHECK_FALSE(rnn::pack_sequence({a, c, b}).sorted_indices().defined());
+  const std::vector<Tensor> unpacked = rnn::unpack_sequence(packed);
+  REQUIRE(unpacked.size() == 3);
+  CHECK((equal(unpacked[0], a) && equal(unpacked[1], b) && equal(unpacked[2], c)));
+  CHECK(equal(rnn::unpad_sequence(padded, lengths, true)[2], c));
 }
 
 TEST_CASE("packed sequences: wrong lengths are refused") {
@@ -51,6 +55,7 @@ TEST_CASE("packed sequences: wrong lengths are refused") {
   CHECK_THROWS_WITH_AS(nn::GRU(5, 2)->forward_with_packed_input(packed),
                        doctest::Contains("the input has 3 features but input_size is 5"),
                        ShapeError);
+  CHECK_THROWS_AS(rnn::unpad_sequence(x, tensor({1, 2, 3})), ShapeError);
   CHECK_THROWS_AS(rnn::pad_sequence({}), ValueError);
   CHECK_THROWS_AS(rnn::pad_sequence({ones({2, 3}), ones({2, 4})}), ShapeError);
 }

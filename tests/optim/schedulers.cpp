@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "pellucid/nn.h"
+#include "pellucid/operators.h"
 #include "pellucid/ops.h"
 #include "pellucid/optim.h"
 
@@ -140,12 +142,69 @@ TEST_CASE("ReduceLROnPlateau gives PyTorch's learning rates and goes on from its
   CHECK_THROWS_AS(P(optimizer, P::min, 1.5), ValueError);
 }
 
+TEST_CASE("SWALR blends the rate that another schedule leaves, and goes on from its state") {
+  SGD optimizer = sgd();
+  const double start = rate(optimizer);
+  ExponentialLR before(optimizer, 0.5);
+  SWALR swa(optimizer, 0.3, 4, "linear");
+  CHECK(rate(optimizer) == start);
+  before.step();
+  before.step();
+  for (int step = 1; step <= 6; ++step) {
+    swa.step();
+    const double share = std::min(step / 4.0, 1.0);
+    CHECK(rate(optimizer) == doctest::Approx(0.3 * share + start / 4 * (1 - share)));
+    SGD other = sgd();
+    SWALR next(other, 0.3, 4, "linear");
+    next.load_state_dict(swa.state_dict());
+    CHECK(rate(other) == rate(optimizer));
+  }
+  SGD at_once = sgd();
+  const SWALR immediate(at_once, 0.3, 0);
+  CHECK(rate(at_once) == 0.3);
+}
+
+TEST_CASE("AveragedModel averages parameters, and update_bn computes statistics over a loader") {
+  nn::Linear model(2, 1);
+  const AveragedModel mean(model), decaying(model, get_ema_avg_fn(0.75));
+  AveragedModel means[] = {mean, decaying};
+  for (const double value : {1.0, 2.0, 6.0}) {
+    const NoGradGuard off;
+    for (const Tensor& p : model->parameters()) p.fill_(value);
+    for (AveragedModel& m : means) m.update_parameters(model);
+  }
+  const Tensor x = ones({1, 2});
+  CHECK(means[0].n_averaged() == 3);
+  CHECK(means[0].module<nn::LinearImpl>().forward(x).item<double>() == doctest::Approx(9));
+  CHECK(means[1].module<nn::LinearImpl>().forward(x).item<double>() ==
+        doctest::Approx(3 * (0.75 * 1.25 + 0.25 * 6)));
+  CHECK(model->forward(x).item<double>() == 18);  // a copy is averaged
+
+  nn::Sequential net(nn::Linear(2, 3), nn::BatchNorm1d(3));
+  net->eval();
+  std::vector<Tensor> batches{randn({5, 2}), randn({5, 2}), randn({5, 2})};
+  update_bn(batches, net);
+  const auto& norm = dynamic_cast<nn::BatchNorm1dImpl&>(*net->ptr(1));
+  const auto& linear = dynamic_cast<nn::LinearImpl&>(*net->ptr(0));
+  Tensor expected = zeros({3});
+  for (const Tensor& b : batches)
+    expected = expected + nn::functional::linear(b, linear.weight, linear.bias).mean(0) / 3;
+  CHECK((norm.running_mean - expected).abs().max().item<double>() < 1e-5);
+  CHECK(norm.options.momentum() == 0.1);
+  CHECK(!net->is_training());
+}
+
 TEST_CASE("schedules refuse what makes no sense") {
   SGD optimizer = sgd();
   CHECK_THROWS_AS(StepLR(optimizer, 0), ValueError);
   CHECK_THROWS_AS(CosineAnnealingLR(optimizer, 0), ValueError);
   CHECK_THROWS_AS(LinearLR(optimizer, 0, 1, 5), ValueError);
   CHECK_THROWS_AS(OneCycleLR(optimizer, 1.0, 0), ValueError);
+  CHECK_THROWS_AS(ConstantLR(optimizer, 1.5), ValueError);
+  CHECK_THROWS_AS(PolynomialLR(optimizer, 0), ValueError);
+  CHECK_THROWS_AS(CyclicLR(optimizer, CyclicLROptions(0.1, 1).mode("square")), ValueError);
+  CHECK_THROWS_AS(SWALR(optimizer, 0.1, -1), ValueError);
+  CHECK_THROWS_AS(ChainedScheduler(optimizer, {}), ValueError);
   StepLR schedule(optimizer, 3);
   CHECK_THROWS_WITH_AS(schedule.load_state_dict({{"last_epoch", 3}}),
                        doctest::Contains("no entry 'base_lrs'"), ValueError);

@@ -99,6 +99,66 @@ void add_simple(Recorder& r) {
   });
 }
 
+void add_factors(Recorder& r) {
+  r.add("ConstantLR", {{"factor", 0.2}, {"total_iters", 9}},
+        [](Optimizer& o) { return std::make_unique<ConstantLR>(o, 0.2, 9); });
+  r.add("ConstantLR", json::object(), [](Optimizer& o) { return std::make_unique<ConstantLR>(o); });
+  r.add("PolynomialLR", {{"total_iters", 30}, {"power", 1.7}},
+        [](Optimizer& o) { return std::make_unique<PolynomialLR>(o, 30, 1.7); });
+  r.add("MultiplicativeLR", {{"lr_lambda", "1 - 1 / (2 + epoch)"}}, [](Optimizer& o) {
+    return std::make_unique<MultiplicativeLR>(
+        o, [](int64_t e) { return 1 - 1 / (2 + static_cast<double>(e)); });
+  });
+  r.add("ChainedScheduler",
+        {{"schedulers",
+          json::array({json::array({"ConstantLR", {{"factor", 0.1}, {"total_iters", 6}}}),
+                       json::array({"ExponentialLR", {{"gamma", 0.9}}})})}},
+        [](Optimizer& o) {
+          std::vector<std::shared_ptr<LRScheduler>> parts{std::make_shared<ConstantLR>(o, 0.1, 6),
+                                                          std::make_shared<ExponentialLR>(o, 0.9)};
+          return std::make_unique<ChainedScheduler>(o, parts);
+        });
+  for (const std::string strategy : {"cos", "linear"})
+    r.add("SWALR", {{"swa_lr", 0.05}, {"anneal_epochs", 12}, {"anneal_strategy", strategy}},
+          [&](Optimizer& o) { return std::make_unique<SWALR>(o, 0.05, 12, strategy); });
+}
+
+void add_cycles(Recorder& r) {
+  r.add("CyclicLR", {{"base_lr", 0.01}, {"max_lr", 0.2}, {"step_size_up", 6}}, [](Optimizer& o) {
+    return std::make_unique<CyclicLR>(o, CyclicLROptions(0.01, 0.2).step_size_up(6));
+  });
+  r.add("CyclicLR",
+        {{"base_lr", 0.01},
+         {"max_lr", 0.2},
+         {"step_size_up", 5},
+         {"step_size_down", 9},
+         {"mode", "triangular2"},
+         {"base_momentum", 0.6},
+         {"max_momentum", 0.95}},
+        [](Optimizer& o) {
+          return std::make_unique<CyclicLR>(o, CyclicLROptions(0.01, 0.2)
+                                                   .step_size_up(5)
+                                                   .step_size_down(9)
+                                                   .mode("triangular2")
+                                                   .base_momentum(0.6)
+                                                   .max_momentum(0.95));
+        });
+  r.add("CyclicLR",
+        {{"base_lr", 0.01},
+         {"max_lr", 0.2},
+         {"step_size_up", 4},
+         {"mode", "exp_range"},
+         {"gamma", 0.97},
+         {"cycle_momentum", false}},
+        [](Optimizer& o) {
+          return std::make_unique<CyclicLR>(o, CyclicLROptions(0.01, 0.2)
+                                                   .step_size_up(4)
+                                                   .mode("exp_range")
+                                                   .gamma(0.97)
+                                                   .cycle_momentum(false));
+        });
+}
+
 void add_cosines(Recorder& r) {
   r.add("CosineAnnealingLR", {{"T_max", 15}, {"eta_min", 0.002}},
         [](Optimizer& o) { return std::make_unique<CosineAnnealingLR>(o, 15, 0.002); });
@@ -173,7 +233,9 @@ TEST_CASE("parity: schedules are written for PyTorch") {
   if (!folder) return;
   Recorder r(folder);
   add_simple(r);
+  add_factors(r);
   add_cosines(r);
+  add_cycles(r);
   add_one_cycle(r);
   add_plateaus(r);
   r.add("SequentialLR",

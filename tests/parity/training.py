@@ -101,11 +101,14 @@ def compare_optimizer(tensors, facts):
 
 def make_schedule(optimizer, name, keywords):
     keywords = dict(keywords)
-    if name == "SequentialLR":
+    if name in ("SequentialLR", "ChainedScheduler"):
         keywords["schedulers"] = [make_schedule(optimizer, *each) for each in keywords["schedulers"]]
-    if name == "LambdaLR":
-        keywords["lr_lambda"] = {"1 / (1 + epoch)": lambda epoch: 1 / (1 + epoch)}[keywords["lr_lambda"]]
-    return getattr(torch.optim.lr_scheduler, name)(optimizer, **keywords)
+    if "lr_lambda" in keywords:
+        known = {"1 / (1 + epoch)": lambda epoch: 1 / (1 + epoch), "1 - 1 / (2 + epoch)": lambda epoch: 1 - 1 / (2 + epoch)}
+        keywords["lr_lambda"] = known[keywords["lr_lambda"]]
+    if name == "ChainedScheduler":
+        return torch.optim.lr_scheduler.ChainedScheduler(**keywords, optimizer=optimizer)
+    return getattr(torch.optim.swa_utils if name == "SWALR" else torch.optim.lr_scheduler, name)(optimizer, **keywords)
 
 
 def compare_schedule(tensors, facts):

@@ -30,6 +30,17 @@ Modules layers() {
          return made(
              nn::Upsample(nn::UpsampleOptions().size(std::vector<int64_t>{5, 3}).mode(kNearest)));
        }},
+      {"UpsamplingNearest2d(scale_factor=2)",
+       [] {
+         return made(nn::UpsamplingNearest2d(
+             nn::Upsampling2dOptions().scale_factor(ExpandingArray<2, double>(2))));
+       }},
+      {"UpsamplingBilinear2d(size=(5, 3))",
+       [] {
+         return made(
+             nn::UpsamplingBilinear2d(nn::Upsampling2dOptions().size(ExpandingArray<2>{5, 3})));
+       }},
+      {"Dropout1d()", [] { return made(nn::Dropout1d()); }},
       {"Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2)",
        [] {
          return made(
@@ -126,6 +137,20 @@ Modules layers() {
        }},
       {"AdaptiveMaxPool2d(2)", [] { return made(nn::AdaptiveMaxPool2d(2)); }},
       {"AdaptiveMaxPool1d(3)", [] { return made(nn::AdaptiveMaxPool1d(3)); }},
+      {"AdaptiveMaxPool3d((2, None, 3))",
+       [] {
+         return made(nn::AdaptiveMaxPool3d(nn::AdaptiveMaxPool3dOptions({2, std::nullopt, 3})));
+       }},
+      {"MaxUnpool1d(2, stride=3)",
+       [] { return made(nn::MaxUnpool1d(nn::MaxUnpool1dOptions(2).stride(3))); }},
+      {"MaxUnpool2d((2, 3))",
+       [] {
+         return made(nn::MaxUnpool2d(nn::MaxUnpool2dOptions({2, 3})));
+       }},
+      {"MaxUnpool3d(2, padding=(0, 1, 0))",
+       [] {
+         return made(nn::MaxUnpool3d(nn::MaxUnpool3dOptions(2).padding({0, 1, 0})));
+       }},
       {"LPPool1d(2.0, 3)", [] { return made(nn::LPPool1d(2.0, 3)); }},
       {"LPPool2d(2.0, 2)", [] { return made(nn::LPPool2d(2.0, 2)); }},
       {"LPPool3d(2.0, (2, 1, 2))",

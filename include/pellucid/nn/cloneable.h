@@ -19,44 +19,18 @@ template <class Derived> class Cloneable : public Module {
     if (device) device->require_available("clone");
     const NoGradGuard off;
     auto copy = std::make_shared<Derived>(static_cast<const Derived&>(*this));
-    Module& made = *copy;
-    made.parameters_.clear();
-    made.buffers_.clear();
-    made.children_.clear();
-    made.transient_.clear();
-    made.hooks_.reset();
+    this->forget(*copy);
     copy->reset();
-    check_same("parameters", made.parameters_.size(), this->parameters_.size());
-    check_same("buffers", made.buffers_.size(), this->buffers_.size());
-    check_same("submodules", made.children_.size(), this->children_.size());
-    copy_values(this->parameters_, made.parameters_);
-    copy_values(this->buffers_, made.buffers_);
-    for (const auto& child : this->children_)
-      made.children_[child.key()]->clone_(*child.value(), device);
+    this->copy_values(*copy, device);
     return copy;
   }
 
  private:
-  void check_same(std::string_view what, size_t made, size_t had) const {
-    PELLUCID_CHECK(made == had, ValueError,
-                   "clone: {} has {} {} after reset() but had {} before. Register all of them in "
-                   "reset(), not in the constructor.",
-                   this->name(), made, what, had);
-  }
-  static void copy_values(const OrderedDict<std::string, Tensor>& from,
-                          OrderedDict<std::string, Tensor>& to) {
-    for (const auto& item : from) {
-      if (!item.value().defined()) continue;
-      Tensor& target = to[item.key()];
-      target.set_data(item.value().detach().clone());
-      target.requires_grad_(item.value().requires_grad());
-    }
-  }
   void clone_(Module& other, const std::optional<Device>& device) final {
-    auto clone = std::dynamic_pointer_cast<Derived>(other.clone(device));
-    PELLUCID_CHECK(clone != nullptr, TypeError,
-                   "clone: {} was replaced by a module of another type.", this->name());
-    static_cast<Derived&>(*this) = *clone;
+    const std::shared_ptr<Module> clone = other.clone(device);
+    const auto* same = dynamic_cast<const Derived*>(clone.get());
+    if (!same) this->refuse_clone();
+    static_cast<Derived&>(*this) = *same;
   }
 };
 

@@ -24,7 +24,15 @@ class PELLUCID_API DropoutImpl : public detail::DropoutBase<DropoutImpl> {
 };
 using Dropout = ModuleHolder<DropoutImpl>;
 
-/// Zeroes whole channels.
+/// Zeroes whole channels of [N, C, L] or [C, L].
+class PELLUCID_API Dropout1dImpl : public detail::DropoutBase<Dropout1dImpl> {
+ public:
+  using DropoutBase::DropoutBase;
+  Tensor forward(Tensor input);
+};
+using Dropout1d = ModuleHolder<Dropout1dImpl>;
+
+/// Zeroes whole channels of [N, C, …].
 class PELLUCID_API Dropout2dImpl : public detail::DropoutBase<Dropout2dImpl> {
  public:
   using DropoutBase::DropoutBase;
@@ -32,7 +40,7 @@ class PELLUCID_API Dropout2dImpl : public detail::DropoutBase<Dropout2dImpl> {
 };
 using Dropout2d = ModuleHolder<Dropout2dImpl>;
 
-/// Zeroes whole channels, of volumes.
+/// Zeroes whole channels of [N, C, D, H, W] or [C, D, H, W].
 class PELLUCID_API Dropout3dImpl : public detail::DropoutBase<Dropout3dImpl> {
  public:
   using DropoutBase::DropoutBase;
@@ -57,6 +65,7 @@ class PELLUCID_API FeatureAlphaDropoutImpl : public detail::DropoutBase<FeatureA
 using FeatureAlphaDropout = ModuleHolder<FeatureAlphaDropoutImpl>;
 
 extern template class detail::DropoutBase<DropoutImpl>;
+extern template class detail::DropoutBase<Dropout1dImpl>;
 extern template class detail::DropoutBase<Dropout2dImpl>;
 extern template class detail::DropoutBase<Dropout3dImpl>;
 extern template class detail::DropoutBase<AlphaDropoutImpl>;

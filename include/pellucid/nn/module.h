@@ -68,10 +68,11 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
       std::function<void(const std::string&, const std::shared_ptr<Module>&)>;
 
   explicit Module(std::string name) : name_(std::move(name)) {}
-  Module() = default;
-  Module(const Module&) = default;
-  Module& operator=(const Module&) = default;
-  virtual ~Module() = default;
+  // Out of line: every module of a program compiles what is here.
+  Module();
+  Module(const Module&);
+  Module& operator=(const Module&);
+  virtual ~Module();
 
   /// The class's name without namespaces and "Impl", or the name given to the constructor.
   const std::string& name() const;
@@ -209,6 +210,10 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   template <class Derived> friend class Cloneable;
   friend class ModuleScope;
   virtual void clone_(Module& other, const std::optional<Device>& device);
+  // The parts of Cloneable::clone that are the same for every module.
+  static void forget(Module& copy);
+  void copy_values(Module& copy, const std::optional<Device>& device) const;
+  [[noreturn]] void refuse_clone() const;
   std::optional<std::string> name_;
   bool training_ = true;
   std::shared_ptr<detail::ModuleHooks> hooks_;  ///< null until a hook is registered

@@ -48,6 +48,11 @@ PELLUCID_API std::tuple<Tensor, Tensor> pad_packed_sequence(
 /// [T_i, …] each to [T, B, …] (or [B, T, …]), filled up with padding_value on the given side.
 PELLUCID_API Tensor pad_sequence(ArrayRef<Tensor> sequences, bool batch_first = false,
                                  double padding_value = 0, std::string_view padding_side = "right");
+/// The reverse of pad_sequence: sequence i has lengths[i] steps.
+PELLUCID_API std::vector<Tensor> unpad_sequence(const Tensor& padded_sequences,
+                                                const Tensor& lengths, bool batch_first = false);
+/// The list that pack_sequence took.
+PELLUCID_API std::vector<Tensor> unpack_sequence(const PackedSequence& packed_sequences);
 /// Packs a list of [T_i, …].
 PELLUCID_API PackedSequence pack_sequence(ArrayRef<Tensor> sequences, bool enforce_sorted = true);
 

@@ -131,6 +131,8 @@ class PELLUCID_API MaxPool3dImpl : public detail::OptionsModule<MaxPool3dImpl, M
   explicit MaxPool3dImpl(ExpandingArray<3> kernel_size)
       : OptionsModule(MaxPool3dOptions(kernel_size)) {}
   Tensor forward(const Tensor& input);
+  /// The maxima and where they were.
+  std::tuple<Tensor, Tensor> forward_with_indices(const Tensor& input);
   std::string extra_repr() const override;
 };
 using MaxPool3d = ModuleHolder<MaxPool3dImpl>;
@@ -160,5 +162,57 @@ class PELLUCID_API AdaptiveMaxPool2dImpl
   std::string extra_repr() const override;
 };
 using AdaptiveMaxPool2d = ModuleHolder<AdaptiveMaxPool2dImpl>;
+
+class PELLUCID_API AdaptiveMaxPool3dImpl
+    : public detail::OptionsModule<AdaptiveMaxPool3dImpl, AdaptiveMaxPool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit AdaptiveMaxPool3dImpl(ExpandingArrayWithOptionalElem<3> output_size)
+      : OptionsModule(AdaptiveMaxPool3dOptions(output_size)) {}
+  Tensor forward(const Tensor& input);
+  /// The maxima and where they were.
+  std::tuple<Tensor, Tensor> forward_with_indices(const Tensor& input);
+  std::string extra_repr() const override;
+};
+using AdaptiveMaxPool3d = ModuleHolder<AdaptiveMaxPool3dImpl>;
+
+/// The values of MaxPool1d back at the places that its indices name, and zeros elsewhere.
+class PELLUCID_API MaxUnpool1dImpl
+    : public detail::OptionsModule<MaxUnpool1dImpl, MaxUnpool1dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit MaxUnpool1dImpl(ExpandingArray<1> kernel_size)
+      : OptionsModule(MaxUnpool1dOptions(kernel_size)) {}
+  Tensor forward(const Tensor& input, const Tensor& indices,
+                 const std::optional<std::vector<int64_t>>& output_size = std::nullopt);
+  std::string extra_repr() const override;
+};
+using MaxUnpool1d = ModuleHolder<MaxUnpool1dImpl>;
+
+/// The values of MaxPool2d back at the places that its indices name, and zeros elsewhere.
+class PELLUCID_API MaxUnpool2dImpl
+    : public detail::OptionsModule<MaxUnpool2dImpl, MaxUnpool2dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit MaxUnpool2dImpl(ExpandingArray<2> kernel_size)
+      : OptionsModule(MaxUnpool2dOptions(kernel_size)) {}
+  Tensor forward(const Tensor& input, const Tensor& indices,
+                 const std::optional<std::vector<int64_t>>& output_size = std::nullopt);
+  std::string extra_repr() const override;
+};
+using MaxUnpool2d = ModuleHolder<MaxUnpool2dImpl>;
+
+/// The values of MaxPool3d back at the places that its indices name, and zeros elsewhere.
+class PELLUCID_API MaxUnpool3dImpl
+    : public detail::OptionsModule<MaxUnpool3dImpl, MaxUnpool3dOptions> {
+ public:
+  using OptionsModule::OptionsModule;
+  explicit MaxUnpool3dImpl(ExpandingArray<3> kernel_size)
+      : OptionsModule(MaxUnpool3dOptions(kernel_size)) {}
+  Tensor forward(const Tensor& input, const Tensor& indices,
+                 const std::optional<std::vector<int64_t>>& output_size = std::nullopt);
+  std::string extra_repr() const override;
+};
+using MaxUnpool3d = ModuleHolder<MaxUnpool3dImpl>;
 
 }  // namespace pellucid::nn

@@ -31,6 +31,8 @@ class PELLUCID_API LRScheduler {
   void load_state_dict(const NamedValues& values);
 
  protected:
+  /// Called before the epoch changes, for schedules that go on from rates which others set.
+  virtual void before_step() {}
   /// Sets the learning rates of the present epoch, and whatever else a schedule moves.
   virtual void apply();
   Optimizer& optimizer_;
@@ -47,7 +49,7 @@ class PELLUCID_API LambdaLR : public LRScheduler {
   LambdaLR(Optimizer& optimizer, std::vector<Function> functions);
   double lr_at(int64_t epoch, size_t group) const override;
 
- private:
+ protected:
   std::vector<Function> functions_;
 };
 
@@ -93,6 +95,36 @@ class PELLUCID_API LinearLR : public LRScheduler {
  private:
   double start_factor_, end_factor_;
   int64_t total_iters_;
+};
+
+/// lr * factor in the first total_iters epochs, then lr.
+class PELLUCID_API ConstantLR : public LRScheduler {
+ public:
+  explicit ConstantLR(Optimizer& optimizer, double factor = 1.0 / 3, int64_t total_iters = 5);
+  double lr_at(int64_t epoch, size_t group) const override;
+
+ private:
+  double factor_;
+  int64_t total_iters_;
+};
+
+/// lr * (1 - epoch / total_iters)^power, down to zero.
+class PELLUCID_API PolynomialLR : public LRScheduler {
+ public:
+  explicit PolynomialLR(Optimizer& optimizer, int64_t total_iters = 5, double power = 1);
+  double lr_at(int64_t epoch, size_t group) const override;
+
+ private:
+  int64_t total_iters_;
+  double power_;
+};
+
+/// lr * function(1) * … * function(epoch).
+class PELLUCID_API MultiplicativeLR : public LambdaLR {
+ public:
+  MultiplicativeLR(Optimizer& optimizer, const Function& function);
+  MultiplicativeLR(Optimizer& optimizer, std::vector<Function> functions);
+  double lr_at(int64_t epoch, size_t group) const override;
 };
 
 /// Half a cosine from lr to eta_min in t_max epochs, and back.
@@ -157,6 +189,47 @@ class PELLUCID_API OneCycleLR : public LRScheduler {
   double follow(int64_t epoch, double Phase::*from, double Phase::*to) const;
   OneCycleLROptions options_;
   std::vector<Phase> phases_;
+};
+
+/// The options of CyclicLR beyond the two rates.
+struct PELLUCID_API CyclicLROptions {
+  CyclicLROptions(double base_lr, double max_lr) : base_lr_(base_lr), max_lr_(max_lr) {}
+  PELLUCID_ARG(double, base_lr);
+  PELLUCID_ARG(double, max_lr);
+  PELLUCID_ARG(int64_t, step_size_up) = 2000;
+  PELLUCID_ARG(int64_t, step_size_down) = 0;  ///< 0: as step_size_up
+  /// "triangular"; "triangular2" halves each cycle, "exp_range" scales by gamma^epoch.
+  PELLUCID_ARG(std::string, mode) = "triangular";
+  PELLUCID_ARG(double, gamma) = 1;
+  PELLUCID_ARG(bool, cycle_momentum) = true;
+  PELLUCID_ARG(double, base_momentum) = 0.8;
+  PELLUCID_ARG(double, max_momentum) = 0.9;
+};
+
+/// Up and down between base_lr and max_lr; momentum (or beta1) goes the other way.
+class PELLUCID_API CyclicLR : public LRScheduler {
+ public:
+  CyclicLR(Optimizer& optimizer, CyclicLROptions options);
+  double lr_at(int64_t epoch, size_t group) const override;
+
+ protected:
+  void apply() override;
+
+ private:
+  /// How far up the cycle is at `epoch`: 0 to 1.
+  double height(int64_t epoch) const;
+  CyclicLROptions options_;
+};
+
+/// Several schedules at once: lr times the factors of all. Those that move momentum or go beyond
+/// factors of lr (OneCycleLR, CyclicLR) do not fit in.
+class PELLUCID_API ChainedScheduler : public LRScheduler {
+ public:
+  ChainedScheduler(Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedulers);
+  double lr_at(int64_t epoch, size_t group) const override;
+
+ private:
+  std::vector<std::shared_ptr<LRScheduler>> schedulers_;
 };
 
 /// One schedule after another: schedules[i] rules until milestones[i], counting from its own 0.

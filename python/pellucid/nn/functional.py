@@ -93,7 +93,20 @@ def _dropout(name, op, training_default=True):
 
 
 dropout, alpha_dropout = _dropout("dropout", "dropout"), _dropout("alpha_dropout", "alpha_dropout", False)
-dropout1d = dropout2d = dropout3d = _dropout("dropout2d", "feature_dropout")
+dropout2d = _dropout("dropout2d", "feature_dropout")
+
+
+def _channel_dropout(name, unbatched):
+    """dropout2d for other inputs; those of `unbatched` dims have no batch."""
+    def dropout(input, p=0.5, training=True, inplace=False):
+        if input.ndim == unbatched:
+            return dropout2d(input.unsqueeze(0), p, training, inplace).squeeze(0)
+        return dropout2d(input, p, training, inplace)
+    dropout.__name__, dropout.__doc__ = name, dropout2d.__doc__
+    return dropout
+
+
+dropout1d, dropout3d = _channel_dropout("dropout1d", 2), _channel_dropout("dropout3d", 4)
 feature_alpha_dropout = _dropout("feature_alpha_dropout", "feature_alpha_dropout", False)
 
 

@@ -12,7 +12,7 @@ def _max_pool(name):
     return pool
 
 
-max_pool1d, max_pool2d = _max_pool("max_pool1d"), _max_pool("max_pool2d")
+max_pool1d, max_pool2d, max_pool3d = _max_pool("max_pool1d"), _max_pool("max_pool2d"), _max_pool("max_pool3d")
 
 
 def _sizes(input, output_size, dims):
@@ -46,6 +46,12 @@ def adaptive_max_pool2d(input, output_size, return_indices=False):
     return tuple(result) if return_indices else result[0]
 
 
+def adaptive_max_pool3d(input, output_size, return_indices=False):
+    """Maxima over parts, so that output_size are left."""
+    result = _F["adaptive_max_pool3d"](input, _sizes(input, output_size, 3))
+    return tuple(result) if return_indices else result[0]
+
+
 def _lp_pool(input, norm_type, pool, kernel_size, stride, ceil_mode, count):
     mean = pool(input ** norm_type, kernel_size, [] if stride is None else stride, 0, ceil_mode)
     return (mean.sign() * mean.abs().relu() * count) ** (1.0 / norm_type)
@@ -62,39 +68,13 @@ def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp_pool(input, norm_type, _F["avg_pool2d"], kernel_size, stride, ceil_mode, h * w)
 
 
-# Volumes: pooling goes dim by dim, first over height and width, then over depth.
-
 def _three(value):
     return (value,) * 3 if isinstance(value, int) else tuple(value) if len(value) == 3 else tuple(value) * 3
-
-
-def _by_dims(input, over_images, over_depth):
-    """Two pools of [N, C, H, W], the first over the last two dims of input and the second over depth as the last."""
-    if input.ndim not in (4, 5):
-        raise RuntimeError(f"pooling of volumes takes inputs of 4 or 5 dims, found sizes {list(input.shape)}.")
-    x = over_images(input.reshape((-1, *input.shape[-3:])))
-    x = over_depth(x.movedim(1, -1)).movedim(-1, 1)
-    return x.reshape((*input.shape[:-3], *x.shape[1:]))
-
-
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-    """Maxima over windows of volumes."""
-    if return_indices:
-        raise NotImplementedError("max_pool3d: return_indices=True is not there.")
-    return _F["max_pool3d"](input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
 
 
 def adaptive_avg_pool3d(input, output_size):
     """Means over parts, so that output_size are left."""
     return _F["adaptive_avg_pool3d"](input, _sizes(input, output_size, 3))
-
-
-def adaptive_max_pool3d(input, output_size, return_indices=False):
-    """Maxima over parts, so that output_size are left."""
-    if return_indices:
-        raise NotImplementedError("adaptive_max_pool3d: return_indices=True is not there.")
-    depth, *image = _sizes(input, output_size, 3)
-    return _by_dims(input, lambda x: adaptive_max_pool2d(x, image), lambda x: adaptive_max_pool2d(x, (None, depth)))
 
 
 def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
@@ -133,12 +113,11 @@ def _max_unpool(dims):
             raise RuntimeError(f"max_unpool: strides should be greater than zero, but got stride: {list(s)}")
         size = _unpooled_size(dims, [((n - 1) * si - 2 * pi + ki, si) for n, si, pi, ki in zip(input.shape[-dims:], s, p, k)],
                               output_size)
-        count = 1
-        for n in size:
-            count *= n
-        flat = input.flatten(input.ndim - dims)
-        made = _F["zeros"]((*flat.shape[:-1], count), dtype=input.dtype).scatter(-1, indices.flatten(input.ndim - dims), flat)
-        return made.reshape((*input.shape[:-dims], *size))
+        if dims == 3:
+            return _F["max_unpool3d"](input, indices, size, s, p)
+        if dims == 2:
+            return _F["max_unpool2d"](input, indices, size)
+        return _F["max_unpool2d"](input.unsqueeze(-1), indices.unsqueeze(-1), (*size, 1)).squeeze(-1)
     unpool.__name__ = f"max_unpool{dims}d"
     unpool.__doc__ = "The values of a max_pool back at the places that its indices name, zeros elsewhere."
     return unpool

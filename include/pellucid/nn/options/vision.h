@@ -18,6 +18,13 @@ struct UpsampleOptions {
   PELLUCID_ARG(std::optional<bool>, align_corners) = std::nullopt;
 };
 
+/// Of UpsamplingNearest2d and UpsamplingBilinear2d: one of the two.
+struct Upsampling2dOptions {
+  using Factor = ExpandingArray<2, double>;
+  PELLUCID_ARG(std::optional<ExpandingArray<2>>, size) = std::nullopt;
+  PELLUCID_ARG(std::optional<Factor>, scale_factor) = std::nullopt;
+};
+
 struct FoldOptions {
   FoldOptions(ExpandingArray<2> output_size, ExpandingArray<2> kernel_size)
       : output_size_(output_size), kernel_size_(kernel_size) {}
