@@ -54,9 +54,9 @@ _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagra
 class Compiled:
     """A function whose calls are captured. Results have the same bits; both ways are timed at first, and the faster one stays."""
 
-    def __init__(self, function, always=False):
-        self._function, self._always = function, always
-        self._trials = _C._CompileTrials(always)
+    def __init__(self, function, always=False, memory_budget=0):
+        self._function, self._always, self._budget = function, always, memory_budget
+        self._trials = _C._CompileTrials(always, memory_budget)
         self._sealed = None
         functools.update_wrapper(self, function, updated=())
 
@@ -118,17 +118,17 @@ class Compiled:
         return self._trials.report()
 
     def __reduce__(self):
-        return Compiled, (self._function, self._always)
+        return Compiled, (self._function, self._always, self._budget)
 
 
 class OptimizedModule(Module):
     """A module whose calls are captured; `_orig_mod` is the module that was given, and everything else is asked of it."""
 
-    def __init__(self, module, always=False):
+    def __init__(self, module, always=False, memory_budget=0):
         super().__init__()
         self._orig_mod = module
         self.training = module.training
-        object.__setattr__(self, "_compiled", Compiled(module, always))
+        object.__setattr__(self, "_compiled", Compiled(module, always, memory_budget))
 
     def forward(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)
@@ -155,10 +155,11 @@ class OptimizedModule(Module):
         return self._compiled.report()
 
     def __reduce__(self):
-        return OptimizedModule, (self._orig_mod, self._compiled._always)
+        return OptimizedModule, (self._orig_mod, self._compiled._always, self._compiled._budget)
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False,
+            memory_budget=0):
     """A function or module whose calls are captured and fused, with the same bits; also a decorator.
 
         f = torch.compile(lambda x: F.layer_norm(F.gelu(x * 100 + 10) + x, (1024,)))
@@ -167,7 +168,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         print(f.report())        # captured and eager, measured
 
     mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. A program that
-    was captured before is replayed. f.seal() replays without calling the function at all. fullgraph, dynamic and options are
+    was captured before is replayed. With memory_budget, in bytes, results that wait until they are read again are computed a
+    second time where that saves memory. f.seal() replays without calling the function at all. fullgraph, dynamic and options are
     accepted: nothing breaks a capture, and sizes may change. backend="eager" compiles nothing.
     """
     del fullgraph, dynamic
@@ -183,8 +185,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         if isinstance(target, OptimizedModule):
             return target
         if isinstance(target, Module):
-            return OptimizedModule(target, always)
+            return OptimizedModule(target, always, memory_budget)
         if not callable(target):
             raise RuntimeError(f"torch.compile: a function or a module is needed, found {type(target).__name__}")
-        return Compiled(target, always)
+        return Compiled(target, always, memory_budget)
     return compiled if model is None else compiled(model)

@@ -41,8 +41,9 @@ void register_programs(nb::module_& m) {
   using detail::CompileTrials, detail::CompiledCall;
   nb::class_<CompileTrials>(m, "_CompileTrials")
       .def("__init__",
-           [](CompileTrials* t, bool always) {
-             new (t) CompileTrials(always ? CompileMode::Always : CompileMode::Measured);
+           [](CompileTrials* t, bool always, int64_t memory_budget) {
+             new (t) CompileTrials(always ? CompileMode::Always : CompileMode::Measured,
+                                   memory_budget);
            })
       .def("report", [](const CompileTrials& t) { return t.report().text(); });
   nb::class_<CompiledScope>(m, "_CompiledCall")

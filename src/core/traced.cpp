@@ -324,7 +324,12 @@ void note_live_number(const Tensor& t, std::function<Tensor()> current) {
   Capture::own().live_numbers.emplace_back(t.impl().storage, std::move(current));
 }
 
+namespace {
+constinit thread_local char this_thread = 0;  // its address tells threads apart
+}
+
 struct Sealed::State {
+  std::atomic<const void*> tracer{nullptr};  // the thread that captures, which holds the mutex
   mutable std::mutex mutex;  // calls take turns
   int64_t calls = 0;
   bool settled = false;  // two calls in a row did the same
@@ -359,6 +364,7 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
     for (const Tensor& t : arguments)
       if (t.defined()) t.expose();
     state_->capture.emplace("seal");
+    state_->tracer.store(&this_thread);
   } catch (...) {
     state_->mutex.unlock();
     throw;
@@ -385,6 +391,7 @@ void Sealed::end(const Tensors& results, std::any prototype) {
   state_->others = std::move(state_->others_now);
   state_->arguments.clear();
   ++state_->calls;
+  state_->tracer.store(nullptr);
   state_->mutex.unlock();
 }
 
@@ -394,9 +401,10 @@ std::any Sealed::prototype() const {
 }
 
 void Sealed::abandon() noexcept {
-  if (!state_->capture) return;
+  if (state_->tracer.load() != &this_thread) return;
   state_->capture.reset();
   state_->arguments.clear();
+  state_->tracer.store(nullptr);
   state_->mutex.unlock();
 }
 

@@ -168,6 +168,37 @@ TEST_CASE("program: an allocation that fails anywhere leaves everything as it wa
   }
 }
 
+TEST_CASE("program: a budget of memory changes no bit and lowers the plan") {
+  const auto train = [](int64_t budget, int64_t& arena) {
+    manual_seed(5);
+    nn::Sequential net;
+    for (int i = 0; i < 6; ++i) {
+      net->push_back(nn::Linear(128, 128));
+      net->push_back(nn::GELU());
+    }
+    optim::SGD optimizer(net->parameters(), 0.01);
+    const Tensor x = randn({256, 128});
+    auto step = compile(
+        [&] {
+          const Tensor loss = net->forward(x).square().mean();
+          loss.backward();
+          optimizer.step();
+          optimizer.zero_grad();
+          return loss.detach();
+        },
+        CompileMode::Always, budget);
+    std::vector<double> seen;
+    for (int i = 0; i < 4; ++i) seen.push_back(step().item<double>());
+    arena = step.explain().arena_bytes;
+    for (const Tensor& p : net->parameters()) seen.push_back(p.sum().item<double>());
+    return seen;
+  };
+  int64_t without = 0, with = 0;
+  const std::vector<double> expected = train(0, without);
+  CHECK(train(1, with) == expected);
+  CHECK(with < without);
+}
+
 TEST_CASE("program: the cache is bounded, and recompilations leak nothing") {
   const NoGradGuard off;
   auto f = compile([](const Tensor& x) { return (x * 2 + 1).exp(); }, CompileMode::Always);
@@ -265,6 +296,27 @@ TEST_CASE("seal: what changes between calls is refused before it runs, with op a
   number(ones({5}), 2);
   CHECK_THROWS_AS(number(ones({5}), 3), ValueError);
   CHECK(number(ones({5}), 2)[0].item<float>() == 2);
+}
+
+TEST_CASE("seal: called by several threads, calls take turns") {
+  const Tensor w = rand({40, 40});
+  auto f = compile([&](const Tensor& x) {
+    PELLUCID_CHECK(x.size(0) == 40, ValueError, "no.");
+    return matmul(x, w).relu();
+  });
+  f.seal();
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4, 0);
+  for (size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      const NoGradGuard off;
+      for (int i = 0; i < 20; ++i) {
+        const Tensor x = full({40, 40}, static_cast<double>(t + 1));
+        wrong[t] += !f(x).equal(matmul(x, w).relu());
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(wrong == std::vector<int>(4, 0));
 }
 
 TEST_CASE("trace: a program runs by the names of its inputs") {

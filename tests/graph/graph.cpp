@@ -180,6 +180,83 @@ TEST_CASE("updates: a parameter changes as soon as its gradient is there and nob
   CHECK(before == Names{"rand", "mm", "rand", "mm", "mm", "sub", "sub"});
 }
 
+TEST_CASE("recompute: what waits is made again, and the most that is needed at one time shrinks") {
+  const Tensor x = rand({256, 256}), y = rand({256, 256});
+  const NoGradGuard off;
+  const auto make = [&] {
+    return captured([&] {
+      const Tensor a = x.exp(), b = a.tanh();  // both wait until the end
+      Tensor p = matmul(y, y);
+      for (int i = 0; i < 3; ++i) p = matmul(p, y);
+      return Tensors{p + a + b};
+    });
+  };
+  Graph g = make();
+  const size_t nodes = g.nodes.size();
+  CHECK(recompute(g, size_t{1} << 40) == 0);  // there is room
+  CHECK(recompute(g, 3 * 256 * 256 * 4) > 0);
+  verify(g, "recompute");
+  CHECK(g.nodes.size() > nodes);
+  CHECK(g.repeats.size() == g.nodes.size() - nodes);
+  // Nothing more can be won: it ends.
+  Graph least = make();
+  recompute(least, 1);
+  verify(least, "recompute");
+  CHECK(recompute(least, 1) == 0);
+}
+
+TEST_CASE("keys: programs that differ in anything that matters have different keys") {
+  const NoGradGuard off;
+  const Tensor x = rand({8, 8}), y = rand({8, 8}), wide = rand({8, 16});
+  const auto key = [](const std::function<Tensors()>& f) {
+    const LazyGuard lazy;
+    eval();
+    const Tensors kept = f();
+    const std::vector<detail::CapturedCall*> calls = detail::Capture::own().to_flush();
+    const detail::StorageNumbers numbers(calls);
+    return detail::key_of(calls, numbers);
+  };
+  const std::vector<std::function<Tensors()>> different = {
+      [&] { return Tensors{x + y}; },
+      [&] { return Tensors{x + x}; },
+      [&] { return Tensors{y - x}; },
+      [&] { return Tensors{x + y.t()}; },
+      [&] { return Tensors{x.slice(0, 0, 4) + y.slice(0, 0, 4)}; },
+      [&] { return Tensors{x.slice(0, 4, 8) + y.slice(0, 0, 4)}; },
+      [&] { return Tensors{x.to(kFloat64) + y}; },
+      [&] { return Tensors{x.add_(y)}; },
+      [&] { return Tensors{(x + y).sum(0)}; },
+      [&] { return Tensors{(x + y).sum(1)}; },
+      [&] { return Tensors{(x + y).sum(1, true)}; },
+      [&] {
+        const Tensor a = x + y;
+        return Tensors{a, a.sum(1)};
+      },
+      [&] { return Tensors{x + 1}; },
+      [&] { return Tensors{x + Scalar(int64_t{1})}; },
+      [&] { return Tensors{softmax(x, 0)}; },
+      [&] { return Tensors{softmax(x, 1)}; },
+      [&] { return Tensors{wide + wide}; },
+      [&] { return Tensors{(x * y) + y}; },
+      [&] { return Tensors{(x * y) + x}; },
+      [&] { return Tensors{x * y, x + y}; },
+      [&] { return Tensors{x + y, x * y}; },
+  };
+  std::vector<detail::ProgramKey> keys;
+  for (const auto& f : different) keys.push_back(key(f));
+  for (size_t i = 0; i < keys.size(); ++i)
+    for (size_t k = 0; k < i; ++k) {
+      INFO("programs " << i << " and " << k);
+      CHECK_FALSE(keys[i] == keys[k]);
+    }
+  // Values, numbers, seeds and addresses are no part of it.
+  for (size_t i = 0; i < different.size(); ++i)
+    if (i != 7) CHECK(key(different[i]) == keys[i]);
+  CHECK(key([&] { return Tensors{rand({8, 8}) * 2}; }) == key([&] { return Tensors{rand({8, 8}) * 3}; }));
+  CHECK(key([&] { return Tensors{leaky_relu(x, 0.1)}; }) == key([&] { return Tensors{leaky_relu(y, 0.2)}; }));
+  CHECK(key([&] { return Tensors{dropout(x, 0.5, true)}; }) == key([&] { return Tensors{dropout(x, 0.5, true)}; }));
+}
+
 TEST_CASE("passes are chosen by name") {
   CHECK(PassSet("").has("fuse"));
   CHECK_FALSE(PassSet("-fuse").has("fuse"));
