@@ -6,6 +6,7 @@
 #include "core/registry.h"
 #include "core/watch.h"
 #include "kernels/pointwise_plan.h"
+#include "tensor/strides.h"
 
 namespace pellucid::detail {
 
@@ -23,22 +24,6 @@ constexpr int64_t kLeastAfterProduct = 4;
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
          a.sizes == b.sizes && a.strides == b.strides;
-}
-
-// Whether the elements fill their memory without gaps, in some order of dims.
-bool is_dense(const TensorImpl& t) {
-  if (t.is_contiguous()) return true;
-  const int64_t* const strides[] = {t.strides.data()};
-  return kernels::IterationPlan(t.sizes, strides).linear(0);
-}
-
-// The strides of a tensor over a shape that it is broadcast to: 0 where it is repeated.
-std::vector<int64_t> strides_over(const TensorImpl& t, const std::vector<int64_t>& shape) {
-  std::vector<int64_t> out(shape.size(), 0);
-  const size_t added = shape.size() - t.sizes.size();
-  for (size_t d = 0; d < t.sizes.size(); ++d)
-    if (t.sizes[d] != 1 || shape[added + d] == 1) out[added + d] = t.strides[d];
-  return out;
 }
 
 // The same elements in the same order.
@@ -220,10 +205,9 @@ bool Group::fits_writes(const CapturedCall& call) {
 int Group::source_of(const TensorImpl& t) {
   if (const Made* const m = made(t.storage.get())) return m->value;
   const bool number = t.sizes.empty();
-  kernels::TileOperand o{
-      address(t), t.dtype,
-      number ? std::vector<int64_t>(program_.shape.size(), 0) : strides_over(t, program_.shape),
-      number};
+  kernels::TileOperand o{address(t), t.dtype, std::vector<int64_t>(program_.shape.size(), 0),
+                         number};
+  if (!number) broadcast_strides(t, program_.shape, o.strides.data());
   for (size_t k = 0; k < program_.operands.size(); ++k) {
     const kernels::TileOperand& other = program_.operands[k];
     if (other.data == o.data && other.dtype == o.dtype && other.strides == o.strides &&

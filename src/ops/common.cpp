@@ -8,6 +8,7 @@
 #include "kernels/convert.h"
 #include "kernels/tiles.h"
 #include "pellucid/ops.h"
+#include "tensor/strides.h"
 
 namespace pellucid {
 
@@ -157,24 +158,7 @@ void check_dim(const Call& c, const Tensor& t, int64_t dims, std::string_view ar
                  t.dim(), t.sizes());
 }
 
-bool is_dense(const Tensor& t) {
-  const detail::TensorImpl& impl = t.impl();
-  if (impl.is_contiguous()) return true;
-  std::array<std::pair<int64_t, int64_t>, 16> order;  // stride, size
-  size_t n = 0;
-  for (size_t d = 0; d < impl.sizes.size(); ++d) {
-    if (impl.sizes[d] == 1) continue;
-    if (n == order.size()) return false;
-    order[n++] = {impl.strides[d], impl.sizes[d]};
-  }
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(n));
-  int64_t step = 1;
-  for (size_t i = 0; i < n; ++i) {
-    if (order[i].first != step) return false;
-    step *= order[i].second;
-  }
-  return true;
-}
+bool is_dense(const Tensor& t) { return detail::is_dense(t.impl()); }
 
 Dims dense_strides_like(const Tensor& like) {
   const detail::TensorImpl& impl = like.impl();
@@ -244,11 +228,7 @@ Cost elementwise_cost(const Call& c, double flops_per_element) {
 }
 
 void broadcast_strides(const Tensor& t, IntArrayRef shape, int64_t* out) {
-  const detail::TensorImpl& impl = t.impl();
-  const size_t own = impl.sizes.size(), added = shape.size() - own;
-  for (size_t i = 0; i < added; ++i) out[i] = 0;
-  for (size_t d = 0; d < own; ++d)
-    out[added + d] = impl.sizes[d] == 1 && shape[added + d] != 1 ? 0 : impl.strides[d];
+  detail::broadcast_strides(t.impl(), shape, out);
 }
 
 namespace {

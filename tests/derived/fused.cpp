@@ -354,7 +354,7 @@ TEST_CASE("products and what follows them: the bits of eager calls on every path
   const int64_t before = detail::fused_calls;
   uint32_t count = 0;
   const auto compare = [&](const ProductCase& p, uint32_t seed) {
-    INFO(p.op << " " << p.m << " x " << p.n << " x " << p.k << ", seed " << seed);
+    INFO(std::string(p.op) << " " << p.m << " x " << p.n << " x " << p.k << ", seed " << seed);
     const Tensors eager = follow_product(p, seed, false);
     set_num_threads(seed % 2 == 0 ? 1 : 2);
     const Tensors lazy = follow_product(p, seed, true);
