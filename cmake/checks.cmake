@@ -23,23 +23,30 @@ option(PELLUCID_TESTS "Require doctest and build the tests (they are built anywa
 find_for(PELLUCID_TESTS doctest)
 if(doctest_FOUND AND test_sources)
   enable_testing()
-  add_executable(pellucid_tests ${test_sources})
-  target_include_directories(pellucid_tests PRIVATE ${PROJECT_SOURCE_DIR} tests ${generated_dir}/tests)
-  target_compile_definitions(pellucid_tests PRIVATE
-    DOCTEST_CONFIG_DOUBLE_STRINGIFY  # or doctest takes our toString(DType) for its own
-    PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PELLUCID_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  target_link_libraries(pellucid_tests PRIVATE
-    ${tested_commands} pellucid_objects doctest::doctest
-    OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
-  target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
-  set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
   set(looping_sources ${test_sources})  # compare whole arrays with loops of their own
   list(FILTER looping_sources INCLUDE REGEX "/tests/(derived|kernels)/")
-  set_source_files_properties(${looping_sources} PROPERTIES COMPILE_OPTIONS -O1 SKIP_PRECOMPILE_HEADERS ON)
-  pellucid_precompile(pellucid_tests
-    <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>
-    <pellucid/pellucid.h>)
-  pellucid_unity(pellucid_tests "/tests/(main[.]cpp|derived|kernels)")
+  list(REMOVE_ITEM test_sources ${looping_sources})
+  add_library(pellucid_looping_tests OBJECT ${looping_sources})
+  add_executable(pellucid_tests ${test_sources} $<TARGET_OBJECTS:pellucid_looping_tests>)
+  foreach(target pellucid_looping_tests pellucid_tests)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} tests ${generated_dir}/tests)
+    target_compile_definitions(${target} PRIVATE
+      DOCTEST_CONFIG_DOUBLE_STRINGIFY  # or doctest takes our toString(DType) for its own
+      PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PELLUCID_BINARY_DIR="${PROJECT_BINARY_DIR}")
+    target_link_libraries(${target} PRIVATE
+      ${tested_commands} doctest::doctest OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
+    add_dependencies(${target} pellucid_generated)
+    pellucid_precompile(${target}
+      <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>
+      <pellucid/pellucid.h>)
+  endforeach()
+  target_include_directories(pellucid_looping_tests PRIVATE include src ${generated_dir}/include)
+  target_link_libraries(pellucid_looping_tests PRIVATE fmt::fmt pellucid_flags)
+  target_compile_options(pellucid_looping_tests PRIVATE -O1)
+  target_link_libraries(pellucid_tests PRIVATE pellucid_objects)
+  target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
+  set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
+  pellucid_unity(pellucid_tests "/tests/main[.]cpp" 6)
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
   add_test(NAME pellucid_tests COMMAND pellucid_tests)
 endif()
@@ -51,7 +58,14 @@ foreach(source IN LISTS example_sources)
   set_target_properties(example_${name} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
   target_link_libraries(example_${name} PRIVATE pellucid pellucid_flags)
+  target_compile_options(example_${name} PRIVATE -O1)  # the time goes to the library
   add_dependencies(example_${name} pellucid_generated)
+  if(first_example)
+    pellucid_precompile(example_${name} REUSE_FROM ${first_example})
+  else()
+    pellucid_precompile(example_${name} <pellucid/pellucid.h>)
+    set(first_example example_${name})
+  endif()
 endforeach()
 
 # Built by name only: ninja bench_core.

@@ -70,14 +70,19 @@ function(pellucid_precompile target)
   if(PELLUCID_PCH)
     # With them GCC 12 warns of std::string's own copies; the debug preset keeps the warning.
     target_compile_options(${target} PRIVATE -fpch-preprocess -Winvalid-pch -Wno-array-bounds)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
+    if("${ARGV1}" STREQUAL REUSE_FROM)
+      target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+    else()
+      target_precompile_headers(${target} PRIVATE ${ARGN})
+    endif()
   endif()
 endfunction()
 
 # A few files of a folder are compiled as one: what they instantiate of others' templates, two thirds of the time of commands
 # and tests, is then compiled once. Files that match EXCLUDE, and those with options of their own, stay apart: where the
-# time goes to their own loops, or where names in their unnamed namespaces meet. The debug preset compiles each file alone.
-function(pellucid_unity target exclude)
+# time goes to their own loops, or where names in their unnamed namespaces meet. SIZE files are one: more make a first build
+# faster and the next one, after an edit, slower. The debug preset compiles each file alone.
+function(pellucid_unity target exclude size)
   if(NOT PELLUCID_UNITY)
     return()
   endif()
@@ -87,7 +92,7 @@ function(pellucid_unity target exclude)
     cmake_path(GET source PARENT_PATH folder)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     math(EXPR count_${folder} "0${count_${folder}} + 1" OUTPUT_FORMAT DECIMAL)
-    math(EXPR group "${count_${folder}} / 6")
+    math(EXPR group "${count_${folder}} / ${size}")
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

@@ -175,9 +175,9 @@ template <class F> class Compiled {
     }
   }
   /// From now on calls replay what the function did, without calling it: the tensors among the
-  /// arguments and what it captured are read anew, and its other side effects are lost. It is traced
-  /// at calls 1, 2 and every 1,024th; one that differs throws ValueError before it runs. Results
-  /// have no history. Copies made before are not sealed.
+  /// arguments and what it captured are read anew, and its other side effects are lost. It is
+  /// traced at calls 1, 2 and every 1,024th; one that differs throws ValueError before it runs.
+  /// Results have no history. Copies made before are not sealed.
   Compiled& seal() {
     sealed_ = std::make_shared<detail::Sealed>();
     return *this;

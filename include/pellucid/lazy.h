@@ -38,7 +38,7 @@ struct PELLUCID_API Explanation {
   struct Part {
     std::vector<std::string> ops;
     std::vector<std::string> lines;  ///< of the program, that made the calls; "" where not known
-    std::vector<int64_t> sizes;  ///< of the result
+    std::vector<int64_t> sizes;      ///< of the result
     DType dtype = kFloat32;
     int64_t unmade = 0;        ///< results that only the group reads, so that they got no memory
     int64_t unmade_bytes = 0;  ///< and how many bytes they would have had
@@ -54,9 +54,9 @@ struct PELLUCID_API Explanation {
   std::vector<Pass> passes;
   int64_t arena_bytes = 0;  ///< of the block in which results inside the program lie
   int64_t least_bytes = 0;  ///< the most that these need at one time
-  int64_t calls = 0;      ///< that ran
-  int64_t forgotten = 0;  ///< calls whose results nobody could see, which did not run
-  int64_t fused() const;  ///< calls that ran as part of a group
+  int64_t calls = 0;        ///< that ran
+  int64_t forgotten = 0;    ///< calls whose results nobody could see, which did not run
+  int64_t fused() const;    ///< calls that ran as part of a group
   std::string text() const;
 };
 

@@ -253,9 +253,9 @@ struct OpDef {
   bool describes = false;  ///< the kernel can tell the loop it would run (Call::described), so that
                            ///< it may run fused with others
   bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element
-  uint32_t run_time_attrs = 0;  ///< bit i: attribute i is an integer that chooses no sizes and no
-                                ///< code (a seed, a position); see attr_is_structural
-  uint32_t structural_attrs = 0;    ///< bit i: attribute i is a number that chooses code
+  uint32_t run_time_attrs = 0;    ///< bit i: attribute i is an integer that chooses no sizes and no
+                                  ///< code (a seed, a position); see attr_is_structural
+  uint32_t structural_attrs = 0;  ///< bit i: attribute i is a number that chooses code
   uint32_t structural_numbers = 0;  ///< bit i: input i, where it is a number, chooses code
   uint64_t (*random_count)(const Call&) =
       nullptr;                ///< OpKind::Random: how many Philox blocks of four numbers

@@ -1,4 +1,5 @@
-// Program: the captured calls of a function, which run again without it, by the names of its inputs.
+// Program: the captured calls of a function, which run again without it, by the names of its
+// inputs.
 //
 //   Program p = trace([](const Tensors& in) { return Tensors{in[0] + in[1], in[0] * in[1]}; },
 //                     {{"a", a}, {"b", b}});
@@ -74,8 +75,8 @@ class PELLUCID_API Program {
 };
 
 /// Calls f with stand-ins for the inputs and captures what it does. Nothing runs: f may ask for
-/// sizes and dtypes, and not for values (that throws ValueError with the line). Values, versions and
-/// gradients of other tensors are afterwards what they were before.
+/// sizes and dtypes, and not for values (that throws ValueError with the line). Values, versions
+/// and gradients of other tensors are afterwards what they were before.
 PELLUCID_API Program trace(const std::function<Tensors(const Tensors&)>& f,
                            const NamedTensors& inputs);
 

@@ -1,11 +1,11 @@
-// Compiled functions and programs in Python: what pellucid/_compile.py and pellucid/jit.py are made of.
-#include "pellucid/program.h"
-
+// Compiled functions and programs in Python: what pellucid/_compile.py and pellucid/jit.py are made
+// of.
 #include "caster.h"
-#include "core/generated_support.h"
 #include "collect.h"
+#include "core/generated_support.h"
 #include "hooks.h"
 #include "pellucid/compile.h"
+#include "pellucid/program.h"
 #include "register.h"
 
 namespace pellucid::python {
@@ -23,7 +23,8 @@ Program trace_function(const nb::callable& f, const std::vector<std::string>& na
   return trace([&](const Tensors& in) { return nb::cast<Tensors>(f(nb::cast(in))); }, named);
 }
 
-// A 0-dim tensor with the number that f gives, and what f gives later wherever a program runs again.
+// A 0-dim tensor with the number that f gives, and what f gives later wherever a program runs
+// again.
 Tensor live_number(nb::callable f) {
   const auto current = [f = shared(nb::object(std::move(f)))] {
     const nb::gil_scoped_acquire gil;
@@ -42,8 +43,8 @@ void register_programs(nb::module_& m) {
   nb::class_<CompileTrials>(m, "_CompileTrials")
       .def("__init__",
            [](CompileTrials* t, bool always, int64_t memory_budget) {
-             new (t) CompileTrials(always ? CompileMode::Always : CompileMode::Measured,
-                                   memory_budget);
+             new (t)
+                 CompileTrials(always ? CompileMode::Always : CompileMode::Measured, memory_budget);
            })
       .def("report", [](const CompileTrials& t) { return t.report().text(); });
   nb::class_<CompiledScope>(m, "_CompiledCall")

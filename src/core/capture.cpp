@@ -125,9 +125,8 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
     }
     calls_.push_back(std::move(call));
     captured_calls.fetch_add(1, std::memory_order_relaxed);
-    full = !forbidden_by_ &&
-           (calls_.size() >= kMostCalls ||
-            (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much()));
+    full = !forbidden_by_ && (calls_.size() >= kMostCalls ||
+                              (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much()));
   }
   if (full) flush();
 }
@@ -230,11 +229,12 @@ bool Capture::run_program(std::span<const Fate> fates) {
   std::vector<CapturedCall*> chosen;
   for (size_t i = 0; i < calls_.size(); ++i)
     if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
-  if (chosen.size() < (explaining ? 1 : 2) || (modes & kObserve) || checks_captures.load(std::memory_order_relaxed))
+  if (chosen.size() < (explaining ? 1 : 2) || (modes & kObserve) ||
+      checks_captures.load(std::memory_order_relaxed))
     return false;
   const StorageNumbers numbers(chosen);
-  const std::shared_ptr<ReplayProgram> program = ProgramCache::get().find(
-      key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
+  const std::shared_ptr<ReplayProgram> program =
+      ProgramCache::get().find(key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
   if (!program) return false;
   std::vector<bool> ran(chosen.size(), false);
   // Whatever happens, the calls that did not run are kept.
@@ -382,9 +382,8 @@ void Capture::allow_values() noexcept {
 
 std::vector<CapturedCall*> Capture::to_flush() {
   const std::lock_guard lock(mutex_);
-  const std::vector<Fate> fates = decide([](const CapturedCall& call) {
-    return any_seen(call.writes);
-  });
+  const std::vector<Fate> fates =
+      decide([](const CapturedCall& call) { return any_seen(call.writes); });
   std::vector<CapturedCall*> chosen;
   for (size_t i = 0; i < calls_.size(); ++i)
     if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());

@@ -69,8 +69,8 @@ class Capture {
   void hold() { mutex_.lock(); }
   void let_go() { mutex_.unlock(); }
 
-  /// Until allow(), this thread captures a program that must be whole: whoever asks for a value gets
-  /// a ValueError that begins with `who`.
+  /// Until allow(), this thread captures a program that must be whole: whoever asks for a value
+  /// gets a ValueError that begins with `who`.
   void forbid_values(const char* who);
   void allow_values() noexcept;
   /// The calls that flush() would run, in order.

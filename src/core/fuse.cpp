@@ -90,8 +90,7 @@ bool Group::describe_again(size_t i) {
   describe_captured(*calls_[i], step);
   bool same = !old.loop == !step.loop && !old.rows == !step.rows && old.row == step.row &&
               old.out_computed == step.out_computed && old.input_count == step.input_count;
-  for (size_t k = 0; same && k < step.input_count; ++k)
-    same = old.inputs[k] == step.inputs[k];
+  for (size_t k = 0; same && k < step.input_count; ++k) same = old.inputs[k] == step.inputs[k];
   if (same) old = step;
   return same;
 }

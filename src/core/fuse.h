@@ -39,8 +39,8 @@ class Group {
   size_t size() const { return calls_.size(); }
   /// Whether it begins with a call that makes its result in blocks, such as a product.
   bool has_root() const { return !steps_.empty() && steps_[0]->root; }
-  /// Gives memory to what is read outside the group, and runs it. Its tensors may lie elsewhere than
-  /// at the last time.
+  /// Gives memory to what is read outside the group, and runs it. Its tensors may lie elsewhere
+  /// than at the last time.
   void run();
   /// Why the call after the group's last one is no part of it, or why there is no group.
   const std::string& end() const { return end_; }

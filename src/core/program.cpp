@@ -294,7 +294,8 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
   for (size_t s = 0; s < storages_.size(); ++s) {
     const graph::Storage& storage = g.storages[s];
     if (!storages_[s] || storage.external || storage.live_out) continue;
-    if (Unit& u = units_[first[s]]; first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
+    if (Unit& u = units_[first[s]];
+        first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
       ++u.unmade;
       u.unmade_bytes += static_cast<int64_t>(storage.bytes);
       continue;
@@ -351,8 +352,7 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
       call.caller = from.caller;
       const Attrs old = call.attrs.view(), given = from.attrs.view();
       bool changed = false;
-      for (size_t a = 0; a < old.size(); ++a)
-        changed = changed || differs(old[a], given[a]);
+      for (size_t a = 0; a < old.size(); ++a) changed = changed || differs(old[a], given[a]);
       if (changed) {
         call.attrs.assign(given);
         if (u.group) fits = fits && u.group->describe_again(m);
@@ -382,7 +382,8 @@ void Frame::find_random() {
   });
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (!calls_[i]->op.run_time_attrs) continue;
-    const size_t seed = attribute(calls_[i]->op, "seed"), offset = attribute(calls_[i]->op, "offset");
+    const size_t seed = attribute(calls_[i]->op, "seed"),
+                 offset = attribute(calls_[i]->op, "offset");
     if (seed == SIZE_MAX || offset != seed + 1) continue;
     const Attrs attrs = graph_.nodes[i].attrs;
     for (Random& r : random_) {
@@ -566,8 +567,8 @@ void ReplayProgram::explain(Explanation& e) {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {
       const std::vector<void*> addresses(graph_.storages.size(), nullptr);
-      idle_.push_back(std::make_unique<Frame>(graph_, addresses, set_.has("fuse"),
-                                              set_.has("plan"), true));
+      idle_.push_back(
+          std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true));
     }
     idle_.back()->explain(e);
   }
@@ -606,7 +607,8 @@ std::shared_ptr<ReplayProgram> ProgramCache::find(const ProgramKey& key,
   built_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (const auto at = by_key_.find(key); at != by_key_.end()) {
-    if (!at->second->program) at->second->program = program;  // another thread may have been quicker
+    if (!at->second->program)
+      at->second->program = program;  // another thread may have been quicker
     return at->second->program;
   }
   return program;

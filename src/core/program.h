@@ -135,8 +135,8 @@ class ReplayProgram {
   ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
                 const AfterPass& after = {});
 
-  /// Runs captured calls: gives memory to what is seen afterwards, and runs. If a kernel throws, the
-  /// calls that did not run keep what they need and `ran` says which did.
+  /// Runs captured calls: gives memory to what is seen afterwards, and runs. If a kernel throws,
+  /// the calls that did not run keep what they need and `ran` says which did.
   void run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
            std::vector<bool>& ran);
   /// Runs without captured calls: `addresses` as in Frame::run.

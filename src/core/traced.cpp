@@ -95,10 +95,10 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   if (before)
     program_ = before->program_;
   else
-    program_ = std::make_shared<ReplayProgram>(
-        calls, numbers, [&](std::string_view pass, const graph::Graph& g) {
-          stages_.push_back(stage_of(pass, g));
-        });
+    program_ = std::make_shared<ReplayProgram>(calls, numbers,
+                                               [&](std::string_view pass, const graph::Graph& g) {
+                                                 stages_.push_back(stage_of(pass, g));
+                                               });
   for (const Tensor& t : inputs) inputs_.emplace_back(t);
   const graph::Graph& g = program_->graph();
   std::vector<bool> is_number(numbers.storages().size(), false);
@@ -114,8 +114,7 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
       std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
     }
     for (const auto& [storage, current] : capture.live_numbers)
-      if (storage.get() == s)
-        slot.live = std::make_shared<const std::function<Tensor()>>(current);
+      if (storage.get() == s) slot.live = std::make_shared<const std::function<Tensor()>>(current);
     slots_.push_back(std::move(slot));
   }
   for (const Tensor& t : results) {
@@ -159,12 +158,13 @@ void TracedProgram::check_same(const TracedProgram& later) const {
                    "{}: a number that the function uses changed between two calls. Give it as a "
                    "tensor among the arguments.",
                    who_);
-    PELLUCID_CHECK(a.number || (a.input == b.input && (!a.exists || !program_->graph().storages[i].external ||
-                                                       a.exists == b.exists)),
-                   ValueError,
-                   "{}: the function reads a tensor that is another one in each call and is not "
-                   "among its arguments (storage {}).",
-                   who_, i);
+    PELLUCID_CHECK(
+        a.number || (a.input == b.input && (!a.exists || !program_->graph().storages[i].external ||
+                                            a.exists == b.exists)),
+        ValueError,
+        "{}: the function reads a tensor that is another one in each call and is not "
+        "among its arguments (storage {}).",
+        who_, i);
   }
 }
 
@@ -268,9 +268,10 @@ Tensors TracedProgram::run(TensorList given) const {
     Ref<TensorImpl> impl = new_impl(r.form.dtype, r.form.sizes);
     impl->strides = r.form.strides;
     impl->offset = r.form.offset;
-    impl->storage = made[i]               ? made[i]
-                    : slots_[i].input < 0 ? slots_[i].exists
-                                          : inputs[static_cast<size_t>(slots_[i].input)].impl().storage;
+    impl->storage = made[i] ? made[i]
+                    : slots_[i].input < 0
+                        ? slots_[i].exists
+                        : inputs[static_cast<size_t>(slots_[i].input)].impl().storage;
     out.emplace_back(Tensor(std::move(impl)));
   }
   return out;
@@ -316,9 +317,7 @@ class WholeCapture {
 
 }  // namespace
 
-bool is_sealing() {
-  return (modes & kCapture) != 0 && Capture::own().forbids_values();
-}
+bool is_sealing() { return (modes & kCapture) != 0 && Capture::own().forbids_values(); }
 
 void note_live_number(const Tensor& t, std::function<Tensor()> current) {
   Capture::own().live_numbers.emplace_back(t.impl().storage, std::move(current));
@@ -330,7 +329,7 @@ constinit thread_local char this_thread = 0;  // its address tells threads apart
 
 struct Sealed::State {
   std::atomic<const void*> tracer{nullptr};  // the thread that captures, which holds the mutex
-  mutable std::mutex mutex;  // calls take turns
+  mutable std::mutex mutex;                  // calls take turns
   int64_t calls = 0;
   bool settled = false;  // two calls in a row did the same
   std::unique_ptr<TracedProgram> program;
@@ -423,7 +422,8 @@ std::string ProgramStage::text() const {
   for (const ProgramNode& n : nodes) {
     for (size_t k = 0; k < n.outputs.size(); ++k)
       out += fmt::format("{}{} {}", k ? ", " : "", n.outputs[k], n.forms[k]);
-    out += fmt::format("{}{}({})\n", n.outputs.empty() ? "" : " = ", n.op, fmt::join(n.inputs, ", "));
+    out +=
+        fmt::format("{}{}({})\n", n.outputs.empty() ? "" : " = ", n.op, fmt::join(n.inputs, ", "));
   }
   return out;
 }
@@ -474,9 +474,7 @@ std::vector<ProgramStage> Program::stages() const {
   out.push_back(std::move(last));
   return out;
 }
-int64_t Program::peak_bytes() const {
-  return traced().result_bytes() + explain().arena_bytes;
-}
+int64_t Program::peak_bytes() const { return traced().result_bytes() + explain().arena_bytes; }
 Explanation Program::explain() const {
   Explanation e;
   traced().program()->explain(e);
@@ -501,8 +499,8 @@ Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensor
   }
   const Tensors results = f(stand_ins);
   capture.capture().restore();
-  auto traced = std::make_shared<detail::TracedProgram>("trace", false, capture.capture(), stand_ins,
-                                                        results);
+  auto traced = std::make_shared<detail::TracedProgram>("trace", false, capture.capture(),
+                                                        stand_ins, results);
   traced->names = std::move(names);
   return Program(std::move(traced));
 }

@@ -23,9 +23,10 @@ struct TensorForm {
 
 class TracedProgram {
  public:
-  /// Of calls that were captured and did not run. `who` begins messages. `keeps`: what is seen afterwards and
-  /// not returned stays in its place, and each run writes it again. `before` was made by an earlier
-  /// call of the same function; where both differ, all this one can do is to say so.
+  /// Of calls that were captured and did not run. `who` begins messages. `keeps`: what is seen
+  /// afterwards and not returned stays in its place, and each run writes it again. `before` was
+  /// made by an earlier call of the same function; where both differ, all this one can do is to say
+  /// so.
   TracedProgram(const char* who, bool keeps, Capture& capture, const Tensors& inputs,
                 const Tensors& results, const TracedProgram* before = nullptr);
 

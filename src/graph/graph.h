@@ -50,10 +50,10 @@ struct Use {
 /// A call of an op.
 struct Node {
   const OpDef* op = nullptr;
-  Attrs attrs = {};     ///< borrowed from whoever made the graph
-  uint32_t call = 0;    ///< which captured call it is
+  Attrs attrs = {};       ///< borrowed from whoever made the graph
+  uint32_t call = 0;      ///< which captured call it is
   bool in_place = false;  ///< output 0 is input 0
-  bool unique = false;  ///< never merged with an equal node: random numbers, recomputation
+  bool unique = false;    ///< never merged with an equal node: random numbers, recomputation
   uint64_t seed = 0, random_offset = 0;  ///< of an op that draws random numbers
   std::vector<Use> inputs;
   std::vector<uint32_t> outputs;  ///< values, kNone where nobody needs one
@@ -62,8 +62,9 @@ struct Node {
 
 /// A node that was not needed because an equal one ran before it.
 struct Merge {
-  uint32_t call = 0, into = 0;                           ///< captured calls
-  std::vector<std::pair<uint32_t, uint32_t>> storages;  ///< of its results, and those in their place
+  uint32_t call = 0, into = 0;  ///< captured calls
+  std::vector<std::pair<uint32_t, uint32_t>>
+      storages;  ///< of its results, and those in their place
 };
 
 struct Graph {

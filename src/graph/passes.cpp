@@ -112,8 +112,8 @@ int64_t merge_equal(Graph& g) {
     if (!is_pure(g, n)) continue;
     const uint64_t h = rough_hash(g, n);
     const auto [first, last] = seen.equal_range(h);
-    const auto same =
-        std::find_if(first, last, [&](const auto& e) { return same_call(g, g.nodes[e.second], n); });
+    const auto same = std::find_if(
+        first, last, [&](const auto& e) { return same_call(g, g.nodes[e.second], n); });
     bool live_out = false;
     for (const uint32_t s : n.writes) live_out = live_out || g.storages[s].live_out;
     if (same == last || live_out) {
@@ -141,8 +141,7 @@ int64_t remove_dead(Graph& g) {
     needed[s] = g.storages[s].live_out || g.storages[s].external;
   for (size_t i = g.nodes.size(); i-- > 0;) {
     const Node& n = g.nodes[i];
-    dead[i] = std::none_of(n.writes.begin(), n.writes.end(),
-                           [&](uint32_t s) { return needed[s]; });
+    dead[i] = std::none_of(n.writes.begin(), n.writes.end(), [&](uint32_t s) { return needed[s]; });
     if (!dead[i]) for_each_read(g, n, [&](uint32_t s) { needed[s] = true; });
   }
   return remove(g, dead);
@@ -221,8 +220,8 @@ int64_t gather_neighbours(Graph& g) {
     Dims sizes, strides;
   };
   Mover mover(g);
-  std::vector<Run> runs;                                     // the newest is last
-  std::vector<size_t> run_of(g.storages.size(), SIZE_MAX);   // that made a storage
+  std::vector<Run> runs;                                    // the newest is last
+  std::vector<size_t> run_of(g.storages.size(), SIZE_MAX);  // that made a storage
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
     const bool seed = can_fuse(n) || (n.op->kind == OpKind::Contraction && !n.outputs.empty() &&
@@ -349,9 +348,7 @@ PassSet PassSet::current() {
   return set;
 }
 
-void PassSet::set(PassSet passes) {
-  current_bits().store(passes.bits_, std::memory_order_relaxed);
-}
+void PassSet::set(PassSet passes) { current_bits().store(passes.bits_, std::memory_order_relaxed); }
 
 std::vector<PassResult> optimize(
     Graph& g, const PassSet& set, size_t budget,
@@ -367,8 +364,7 @@ std::vector<PassResult> optimize(
     r.changed = recomputes ? recompute(g, budget) : pass.run(g);
     verify(g, pass.name);
     r.nodes_after = static_cast<int64_t>(g.nodes.size());
-    r.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     results.push_back(std::move(r));
     if (after) after(pass.name, g);
   }

@@ -1,5 +1,5 @@
-// A budget of memory: results that wait for long until they are read again are computed again, where
-// what they are made from is still there. The arithmetic is the same, so the bits are.
+// A budget of memory: results that wait for long until they are read again are computed again,
+// where what they are made from is still there. The arithmetic is the same, so the bits are.
 #include <algorithm>
 
 #include "graph/passes.h"

@@ -82,8 +82,8 @@ int64_t most_rows(const Plan& p) {
 /// Bytes from one buffer to the next: not all on the same cache sets.
 int64_t buffer_stride(const Plan& p) { return (p.tile * p.widest + 63) / 64 * 64 + 64; }
 
-/// Memory for the buffers of all threads, where they are too large for the stack. It is taken before
-/// anything runs: a program that changes tensors in place must not stop halfway.
+/// Memory for the buffers of all threads, where they are too large for the stack. It is taken
+/// before anything runs: a program that changes tensors in place must not stop halfway.
 class WorkspaceMemory {
  public:
   explicit WorkspaceMemory(const Plan& p)

@@ -229,7 +229,7 @@ extern constinit const OpDef max_unpool2d_op = {
         [](Samples& s) {
           s.add({sample_randn({1, 2, 1, 2}), arange(4).mul(3).reshape({1, 2, 1, 2}),
                  Value::ints({3, 4})});
-          s.add({sample_randn({2, 1, 2}), arange(4).reshape({2, 1, 2}), 2});
+          s.add({sample_randn({2, 1, 2}), arange(4).reshape({2, 1, 2}), Value::ints({2, 2})});
           s.error({sample_randn({2, 1, 2}), sample_ints({2, 2, 1}, 0, 4), 2},
                   "'indices' must be int64 with the sizes of 'self'");
           s.error({sample_randn({2, 1, 2}), sample_ints({2, 1, 2}, 4, 8), 2}, "out of bounds");

@@ -29,9 +29,8 @@ template <class T> const Tensor& TensorNumber<T>::tensor() const {
   }
   if (pellucid::detail::is_sealing()) [[unlikely]] {
     if (!self_) self_ = std::make_shared<const TensorNumber*>(this);
-    pellucid::detail::note_live_number(tensor_, [self = self_, last = tensor_] {
-      return *self ? (*self)->tensor() : last;
-    });
+    pellucid::detail::note_live_number(
+        tensor_, [self = self_, last = tensor_] { return *self ? (*self)->tensor() : last; });
   }
   return tensor_;
 }

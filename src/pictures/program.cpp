@@ -42,7 +42,9 @@ class StageWriter {
   }
   void box(int group, const std::vector<size_t>& members) {
     line("    subgraph cluster_{}g{} {{", prefix_, group);
-    line("      label=\"one pass\"; color=\"#4f8a45\"; bgcolor=\"#eef7ec\"; fontsize=9; style=rounded");
+    line(
+        "      label=\"one pass\"; color=\"#4f8a45\"; bgcolor=\"#eef7ec\"; fontsize=9; "
+        "style=rounded");
     for (const size_t i : members) line("      {}n{}", prefix_, i);
     line("    }}");
   }
@@ -84,7 +86,9 @@ Dot make_dot(const Program& program, const DotOptions& options) {
     if (i > 0 && !last && now == before) continue;
     before = now;
     StageWriter(out, stages[i], i, most)
-        .write(i == 0 ? "captured" : last ? "as it runs" : "after " + stages[i].name);
+        .write(i == 0 ? "captured"
+               : last ? "as it runs"
+                      : "after " + stages[i].name);
   }
   return Dot(out + "}\n");
 }

@@ -47,7 +47,8 @@ TEST_CASE("program: the third call of a compiled function replays") {
 }
 
 TEST_CASE("program: a number that chooses another loop is looked at in every run") {
-  auto f = compile([](const Tensor& x, double e) { return (x + 1).pow(e) * 2; }, CompileMode::Always);
+  auto f =
+      compile([](const Tensor& x, double e) { return (x + 1).pow(e) * 2; }, CompileMode::Always);
   const Tensor x = rand({80, 80});
   const NoGradGuard off;
   for (const double e : {2.0, 2.0, 2.0, 0.5, 3.0, -1.0, 2.0, 2.5}) {
@@ -320,8 +321,11 @@ TEST_CASE("seal: called by several threads, calls take turns") {
 }
 
 TEST_CASE("trace: a program runs by the names of its inputs") {
-  const Program p = trace([](const Tensors& in) { return Tensors{in[0] + in[1], in[0] * in[1]}; },
-                          {{"a", full({}, 7.0)}, {"b", full({}, 7.0)}});
+  const Program p = trace(
+      [](const Tensors& in) {
+        return Tensors{in[0] + in[1], in[0] * in[1]};
+      },
+      {{"a", full({}, 7.0)}, {"b", full({}, 7.0)}});
   CHECK(p.inputs() == std::vector<std::string>{"a", "b"});
   CHECK(p.calls() == 2);
   const Tensors r = p.run({{"b", full({}, 3.0)}, {"a", full({}, 2.0)}});
@@ -356,7 +360,8 @@ TEST_CASE("trace: nothing runs, and what was touched is as before") {
   CHECK_THROWS_AS(leaked.sum().item<float>(), ValueError);
   std::string message;
   try {
-    trace([&](const Tensors& in) { return Tensors{in[0] * in[0].max().item<float>()}; }, {{"x", x}});
+    trace([&](const Tensors& in) { return Tensors{in[0] * in[0].max().item<float>()}; },
+          {{"x", x}});
   } catch (const ValueError& e) { message = e.what(); }
   CHECK(message.find("trace: the function asks for a value") == 0);
   CHECK((ones({2}) + 1).sum().item<float>() == 4);

@@ -140,7 +140,8 @@ TEST_CASE("dead: what nobody reads is removed with all that only it needed") {
   CHECK(names(g) == Names{"exp", "sin"});
 }
 
-TEST_CASE("neighbours: a call moves behind the calls that it reads, never over what it depends on") {
+TEST_CASE(
+    "neighbours: a call moves behind the calls that it reads, never over what it depends on") {
   const Tensor x = rand({8, 8}), y = rand({8, 8});
   const NoGradGuard off;
   Graph g = captured([&] {
@@ -163,7 +164,8 @@ TEST_CASE("neighbours: a call moves behind the calls that it reads, never over w
   CHECK(run_pass("neighbours", g) == 0);
 }
 
-TEST_CASE("updates: a parameter changes as soon as its gradient is there and nobody reads the old one") {
+TEST_CASE(
+    "updates: a parameter changes as soon as its gradient is there and nobody reads the old one") {
   const Tensor w = rand({1024, 512}), v = rand({1024, 512}), x = rand({64, 1024});
   const NoGradGuard off;
   Graph g = captured([&] {
@@ -239,8 +241,12 @@ TEST_CASE("keys: programs that differ in anything that matters have different ke
       [&] { return Tensors{wide + wide}; },
       [&] { return Tensors{(x * y) + y}; },
       [&] { return Tensors{(x * y) + x}; },
-      [&] { return Tensors{x * y, x + y}; },
-      [&] { return Tensors{x + y, x * y}; },
+      [&] {
+        return Tensors{x * y, x + y};
+      },
+      [&] {
+        return Tensors{x + y, x * y};
+      },
   };
   std::vector<detail::ProgramKey> keys;
   for (const auto& f : different) keys.push_back(key(f));
@@ -252,9 +258,15 @@ TEST_CASE("keys: programs that differ in anything that matters have different ke
   // Values, numbers, seeds and addresses are no part of it.
   for (size_t i = 0; i < different.size(); ++i)
     if (i != 7) CHECK(key(different[i]) == keys[i]);
-  CHECK(key([&] { return Tensors{rand({8, 8}) * 2}; }) == key([&] { return Tensors{rand({8, 8}) * 3}; }));
-  CHECK(key([&] { return Tensors{leaky_relu(x, 0.1)}; }) == key([&] { return Tensors{leaky_relu(y, 0.2)}; }));
-  CHECK(key([&] { return Tensors{dropout(x, 0.5, true)}; }) == key([&] { return Tensors{dropout(x, 0.5, true)}; }));
+  CHECK(key([&] {
+          return Tensors{rand({8, 8}) * 2};
+        }) == key([&] {
+          return Tensors{rand({8, 8}) * 3};
+        }));
+  CHECK(key([&] { return Tensors{leaky_relu(x, 0.1)}; }) ==
+        key([&] { return Tensors{leaky_relu(y, 0.2)}; }));
+  CHECK(key([&] { return Tensors{dropout(x, 0.5, true)}; }) ==
+        key([&] { return Tensors{dropout(x, 0.5, true)}; }));
 }
 
 TEST_CASE("passes are chosen by name") {
@@ -286,7 +298,8 @@ TEST_CASE("plans: blocks that are needed at one time never share memory") {
     const size_t step = n > 1000 ? 37 : 1;
     for (size_t i = 0; i < n; i += step)
       for (size_t k = 0; k < n; ++k) {
-        if (i == k || blocks[i].first > blocks[k].last || blocks[k].first > blocks[i].last) continue;
+        if (i == k || blocks[i].first > blocks[k].last || blocks[k].first > blocks[i].last)
+          continue;
         apart = apart && (plan.offsets[i] + blocks[i].bytes <= plan.offsets[k] ||
                           plan.offsets[k] + blocks[k].bytes <= plan.offsets[i]);
       }

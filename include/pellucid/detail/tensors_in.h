@@ -14,9 +14,13 @@
 
 namespace pellucid::detail {
 
-template <class T> concept TupleLike = requires { std::tuple_size<std::remove_cvref_t<T>>::value; };
-template <class T> concept RangeLike = requires(T& t) {
-  { *t.begin() };
+template <class T>
+concept TupleLike = requires {
+  std::tuple_size<std::remove_cvref_t<T>>::value;
+};
+template <class T>
+concept RangeLike = requires(T& t) {
+  {*t.begin()};
   t.end();
   requires !std::is_same_v<std::remove_cvref_t<decltype(*t.begin())>, std::remove_cv_t<T>>;
 };
@@ -35,7 +39,10 @@ template <class T, class F> void visit_tensors(T& value, const F& f) {
     std::apply([&](auto&... parts) { (visit_tensors(parts, f), ...); }, value);
   } else if constexpr (RangeLike<T>) {
     for (auto&& part : value) visit_tensors(part, f);
-  } else if constexpr (requires { value.has_value(); *value; }) {
+  } else if constexpr (requires {
+                         value.has_value();
+                         *value;
+                       }) {
     if (value.has_value()) visit_tensors(*value, f);
   }
 }
@@ -49,7 +56,8 @@ template <class T> int64_t elements_in(const T& argument) {
 
 /// Adds the tensors of an argument, or a hash of an argument that has none and can be hashed.
 template <class T>
-void split_argument(const T& argument, std::vector<Tensor>& tensors, std::vector<uint64_t>& others) {
+void split_argument(const T& argument, std::vector<Tensor>& tensors,
+                    std::vector<uint64_t>& others) {
   const size_t before = tensors.size();
   visit_tensors(argument, [&](const Tensor& t) { tensors.push_back(t); });
   if (tensors.size() != before) return;
