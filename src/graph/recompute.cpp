@@ -54,13 +54,13 @@ struct Candidate {
   double gain = 0;  // bytes that become free at the peak, for each byte that is moved again
 };
 
-// Whether all that a node reads is there, unchanged, at a later position, without living longer for
-// it.
-bool can_repeat(const Graph& g, const Lifetimes& lives, const Node& n, size_t made, size_t later) {
+// Whether all that a node reads is there at the peak anyway, and unchanged at a later position.
+bool can_repeat(const Graph& g, const Lifetimes& lives, const Node& n, size_t made, size_t peak,
+                size_t later) {
   for (const Use& u : n.inputs) {
     if (u.value == kNone) continue;
     const uint32_t s = g.values[u.value].storage;
-    if (!g.storages[s].external && lives.last(g, s) < later) return false;
+    if (!g.storages[s].external && lives.last(g, s) < peak) return false;
     for (const size_t i : lives.uses[s]) {
       if (i <= made || i >= later) continue;
       const auto& writes = g.nodes[i].writes;
@@ -93,7 +93,7 @@ Candidate best_candidate(const Graph& g, const Lifetimes& lives, size_t peak) {
     const auto& uses = lives.uses[s];
     const auto next = std::upper_bound(uses.begin(), uses.end(), peak);
     if (next == uses.end() || *std::prev(next) >= peak) continue;  // it is used there
-    if (!can_repeat(g, lives, n, i, *next)) continue;
+    if (!can_repeat(g, lives, n, i, peak, *next)) continue;
     const double gain = static_cast<double>(storage.bytes) / (moved_bytes(g, n) + 1);
     if (gain > best.gain) best = {i, *next, s, gain};
   }
@@ -128,16 +128,28 @@ void repeat(Graph& g, const Candidate& c) {
 }  // namespace
 
 int64_t recompute(Graph& g, size_t budget) {
-  int64_t repeated = 0;
-  for (constexpr int64_t kMost = 4096; repeated < kMost; ++repeated) {
+  // What a repeated call reads may live longer for it. So a step may win nothing at first; the best
+  // graph on the way is the result.
+  constexpr int kMostTries = 4096, kMostInVain = 64;
+  Graph best = g;
+  size_t least = peak_of(g, Lifetimes(g)).bytes;
+  for (int tries = 0, in_vain = 0; tries < kMostTries && in_vain < kMostInVain; ++tries) {
     const Lifetimes lives(g);
     const Peak peak = peak_of(g, lives);
+    if (peak.bytes < least) {
+      best = g;
+      least = peak.bytes;
+      in_vain = 0;
+    } else {
+      ++in_vain;
+    }
     if (peak.bytes <= budget) break;
     const Candidate c = best_candidate(g, lives, peak.at);
     if (c.node == kNever) break;
     repeat(g, c);
   }
-  return repeated;
+  g = std::move(best);
+  return static_cast<int64_t>(g.repeats.size());
 }
 
 }  // namespace pellucid::graph

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <unordered_set>
 
-#include "core/generated_support.h"
 #include "pellucid/compile.h"
 #include "pellucid/ops.h"
+#include "tensor/mode.h"
 
 namespace pellucid::optim {
 
@@ -22,8 +22,8 @@ template <class T> T& TensorNumber<T>::get() const {
 
 template <class T> const Tensor& TensorNumber<T>::tensor() const {
   if (!tensor_.defined() || std::memcmp(&value_, &known_, sizeof(T)) != 0) {
-    tensor_ = wrapped_number(Scalar(value_));
-    tensor_.impl().wrapped_number = false;
+    const pellucid::detail::ModeScope at_once(pellucid::detail::kCapture, false);
+    tensor_ = full({}, value_, dtype_of<T>);
     known_ = value_;
     version_ = static_cast<uint32_t>(tensor_._version());
   }
