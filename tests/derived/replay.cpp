@@ -49,6 +49,7 @@ TEST_CASE("every op: a program that is replayed gives the bits of eager calls") 
         {
           const LazyGuard on;
           lazy = around(own);
+          eval();
         }
         REQUIRE(lazy.size() == eager.size());
         for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
