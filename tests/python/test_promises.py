@@ -24,7 +24,6 @@ def said(call):
 LAYER = nn.Linear(2, 2)
 NOT_KEPT = {
     "jit.script": lambda: torch.jit.script(LAYER),
-    "jit.trace": lambda: torch.jit.trace(LAYER, torch.ones(1, 2)),
     "jit.freeze": lambda: torch.jit.freeze(LAYER),
     "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
     "sparse embedding": lambda: nn.Embedding(3, 2, sparse=True)(torch.tensor([1])),
