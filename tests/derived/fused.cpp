@@ -21,18 +21,6 @@
 namespace pellucid::test {
 namespace {
 
-// Small tensors and optimisers' steps are fused too while it lives.
-struct FuseAll {
-  FuseAll() { detail::least_fused = 0, detail::fuse_updates = true; }
-  ~FuseAll() { detail::least_fused = detail::kLeastFused, detail::fuse_updates = false; }
-  FuseAll(const FuseAll&) = delete;
-};
-
-Sample own_memory(const Sample& s) {
-  return map_tensors(
-      s, [](const Tensor& t) { return t.impl().wrapped_number ? t : t.detach().clone(); });
-}
-
 // What comes after the op, on its result.
 Tensor follow(const Tensor& t) {
   if (t.dtype() == kBool) return t.logical_not().logical_or(t);

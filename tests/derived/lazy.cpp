@@ -16,12 +16,6 @@
 namespace pellucid::test {
 namespace {
 
-// Samples may look at memory of which the program has a pointer; calls that read it are not kept.
-Sample own_memory(const Sample& s) {
-  return map_tensors(
-      s, [](const Tensor& t) { return t.impl().wrapped_number ? t : t.detach().clone(); });
-}
-
 Tensors run_lazily(const Sample& s, int& pending, bool in_place = false) {
   const LazyGuard lazy;
   Tensors out = run(s, in_place);

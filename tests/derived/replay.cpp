@@ -12,11 +12,6 @@
 namespace pellucid::test {
 namespace {
 
-Sample own_memory(const Sample& s) {
-  return map_tensors(
-      s, [](const Tensor& t) { return t.impl().wrapped_number ? t : t.detach().clone(); });
-}
-
 // The call with something before it and after it, so that there is a program around it.
 Tensors around(const Sample& s) {
   const Sample before =
@@ -29,10 +24,7 @@ Tensors around(const Sample& s) {
 }
 
 TEST_CASE("every op: a program that is replayed gives the bits of eager calls") {
-  struct FuseAll {
-    FuseAll() { detail::least_fused = 0; }
-    ~FuseAll() { detail::least_fused = detail::kLeastFused; }
-  } const small;
+  const FuseAll small;
   const LazyGuard outermost(false);  // in a lazy process, what came before is no part of a program
   const int64_t found = detail::ProgramCache::get().found();
   int samples = 0;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <functional>
 
+#include "core/fuse.h"
 #include "pellucid/autograd.h"
 #include "pellucid/op.h"
 #include "pellucid/ops.h"
@@ -30,6 +31,20 @@ inline Sample map_tensors(const Sample& s, const Map& f) {
   for (NamedValue& v : out.kwargs) v.value = map_value(v.value, f);
   return out;
 }
+
+/// The sample on tensors of its own: samples may look at memory of which the program has a pointer,
+/// and calls that read it are not kept.
+inline Sample own_memory(const Sample& s) {
+  return map_tensors(
+      s, [](const Tensor& t) { return t.impl().wrapped_number ? t : t.detach().clone(); });
+}
+
+/// Small tensors, and optimisers' steps with the product before them, are fused while it lives.
+struct FuseAll {
+  FuseAll() { detail::least_fused = 0, detail::fuse_updates = true; }
+  ~FuseAll() { detail::least_fused = detail::kLeastFused, detail::fuse_updates = false; }
+  FuseAll(const FuseAll&) = delete;
+};
 
 inline void collect(const Value& v, Tensors& out) {
   if (const Tensor* t = v.as<Tensor>()) {
