@@ -34,7 +34,8 @@ std::string reason_to_read(const std::string& name) {
        "gaussian_nll_loss index_fill multinomial nanquantile normal.Tensor_Tensor "
        "normal.float_Tensor poisson quantile"},
       {"it looks at indices that it computes from its inputs",
-       "adaptive_max_pool3d max_pool3d_with_indices combinations ctc_loss embedding_bag isin mode multilabel_margin_loss "
+       "adaptive_max_pool3d max_pool3d_with_indices combinations ctc_loss embedding_bag isin mode "
+       "multilabel_margin_loss "
        "nanmedian.dim pdist scatter_reduce.two take_along_dim unravel_index"},
       {"its gradient has a short formula where no factor is 0", "cumprod prod"},
   };
