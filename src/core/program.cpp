@@ -307,7 +307,6 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
   if (!plan)
     for (graph::Block& b : blocks) b.first = 0, b.last = static_cast<uint32_t>(units_.size());
   plan_ = graph::plan_memory(blocks);
-  offsets_ = plan_.offsets;
 }
 
 void Frame::watch_numbers() {
@@ -422,7 +421,7 @@ void Frame::run(std::span<void* const> addresses, size_t& done) {
   for (size_t s = 0; s < storages_.size(); ++s)
     if (storages_[s]) storages_[s]->data = addresses[s];
   for (size_t i = 0; i < inside_.size(); ++i)
-    storages_[inside_[i]]->data = static_cast<char*>(arena_->data) + offsets_[i];
+    storages_[inside_[i]]->data = static_cast<char*>(arena_->data) + plan_.offsets[i];
   for (Unit& u : units_) {
     const MemoryCategoryGuard category(calls_[u.first]->category);
     if (u.group)

@@ -78,8 +78,6 @@ class Frame {
   /// Where a result inside lies while the arena exists; null for one without memory.
   void* address(uint32_t storage) const { return storages_[storage]->data; }
 
-  const graph::Plan& plan() const { return plan_; }
-  size_t least_bytes() const { return least_bytes_; }
   void explain(Explanation& e) const;
 
  private:
@@ -122,7 +120,6 @@ class Frame {
   std::vector<Random> random_;  // in program order
   bool random_found_ = false;
   std::vector<uint32_t> inside_;  // storages with a place in the arena
-  std::vector<size_t> offsets_;   // of those
   graph::Plan plan_;
   size_t least_bytes_ = 0;
   std::unique_ptr<Arena> arena_;
@@ -145,7 +142,6 @@ class ReplayProgram {
   void explain(Explanation& e);
 
   const graph::Graph& graph() const { return graph_; }
-  const std::vector<graph::PassResult>& passes() const { return passes_; }
 
  private:
   std::unique_ptr<Frame> take(std::span<CapturedCall* const> calls,

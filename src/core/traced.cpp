@@ -6,7 +6,6 @@
 
 #include "base/allocator.h"
 #include "base/caller.h"
-#include "core/call_text.h"
 #include "pellucid/autograd.h"
 #include "pellucid/compile.h"
 
@@ -228,7 +227,6 @@ Tensors TracedProgram::run(TensorList given) const {
   PELLUCID_CHECK(given.size() == inputs_.size(), ValueError, "{}: {} inputs are needed, found {}.",
                  who_, inputs_.size(), given.size());
   const LazyGuard at_once(false);
-  const ModeScope no_capture(kCapture, false);
   Tensors inputs;
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
   check_distinct(inputs);

@@ -92,14 +92,6 @@ bool changes_in_place(const Graph& g, const Node& n) {
   return false;
 }
 
-bool conflict(const Graph& g, const Node& a, const Node& b) {
-  bool found = false;
-  for (const uint32_t s : a.writes) found = found || writes(b, s);
-  for_each_read(g, b, [&](uint32_t s) { found = found || writes(a, s); });
-  for_each_read(g, a, [&](uint32_t s) { found = found || writes(b, s); });
-  return found;
-}
-
 void verify(const Graph& g, std::string_view after) { Verifier{g, after}.all(); }
 
 std::string name_of(const Graph& g, uint32_t value, uint32_t version) {

@@ -86,8 +86,6 @@ template <class F> void for_each_read(const Graph& g, const Node& n, const F& f)
 
 /// Whether a node changes a storage that another node, or the program, made.
 bool changes_in_place(const Graph& g, const Node& n);
-/// Whether two nodes must keep their order: one of them writes what the other reads or writes.
-bool conflict(const Graph& g, const Node& a, const Node& b);
 
 /// Throws Error, naming `after`, where the graph contradicts itself: an index that does not
 /// exist, a use of another version than the order gives, a read of what nobody wrote, a view beyond
