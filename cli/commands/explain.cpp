@@ -22,6 +22,14 @@ using Json = nlohmann::ordered_json;
 constexpr int kPairs = 15;
 constexpr double kBlockSeconds = 0.02;
 
+// After how many calls what they save is more than making the program took; none if they save
+// nothing that can be told from noise.
+std::optional<int64_t> calls_until_paid(const Explanation& e, const Comparison& times) {
+  const double saved = median(times.first) - median(times.second);
+  if (times.interval.low <= 1 || saved <= 0) return std::nullopt;
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(e.made_seconds / saved)));
+}
+
 Json as_json(const Explanation& e, const Comparison* times) {
   Json j = {{"calls", e.calls}, {"fused", e.fused()}, {"forgotten", e.forgotten}};
   j["parts"] = Json::array();
@@ -40,7 +48,11 @@ Json as_json(const Explanation& e, const Comparison* times) {
                            {"nodes_after", p.nodes_after},
                            {"changed", p.changed}});
   j["plan"] = {{"arena_bytes", e.arena_bytes}, {"least_bytes", e.least_bytes}};
+  j["made_seconds"] = e.made_seconds;
+  j["gradient_bytes_left"] = e.gradient_bytes_left;
   if (times) {
+    const std::optional<int64_t> paid = calls_until_paid(e, *times);
+    j["paid_after_calls"] = paid ? Json(*paid) : Json(nullptr);
     j["eager_seconds"] = median(times->first);
     j["lazy_seconds"] = median(times->second);
     j["ratio"] = times->ratio;
@@ -90,6 +102,13 @@ int run_explain(const Args& args) {
                  format_time(median(times->first)), format_time(median(times->second)),
                  times->ratio, std::floor(100 * times->interval.confidence), times->interval.low,
                  times->interval.high);
+    if (times) {
+      const std::optional<int64_t> paid = calls_until_paid(e, *times);
+      fmt::print(args.out, "{}\n",
+                 !paid ? "no gain that can be told from noise: it does not pay here"
+                       : fmt::format("what it took to make the program is saved after {} call{}",
+                                     *paid, *paid == 1 ? "" : "s"));
+    }
   }
   return strict && e.fused() < e.calls ? 1 : 0;
 }

@@ -165,7 +165,6 @@ void Run::take_step(const data::Example<>& batch) {
   if (!std::isfinite(value))
     refuse(fmt::format("the loss is {}", number_text(value)), at_.step + 1,
            blame(task_, batch, random));
-  optimizer_->zero_grad();
   loss.backward();
   if (options_.clip_norm > 0) {
     const double norm = nn::utils::clip_grad_norm_(parameters_, options_.clip_norm);
@@ -175,6 +174,7 @@ void Run::take_step(const data::Example<>& batch) {
   }
   const double lr = learning_rate();
   optimizer_->step();
+  optimizer_->zero_grad();  // last: while the next step runs forward, no gradients take memory
   if (schedule_) schedule_->step();
   if (compiled) compiled->finish();
   compiled.reset();

@@ -28,7 +28,8 @@ namespace pellucid {
 /// How a compiled function decides whether a call is captured.
 enum class CompileMode {
   Measured,  ///< both ways are timed in calls 3 to 10, and the faster one stays
-  Always     ///< every call is captured
+  Always,    ///< every call is captured
+  Whole      ///< every call is captured, and one that asks for a value throws ValueError
 };
 
 /// What a compiled function has found out, for inputs of about one size at a time.
@@ -51,7 +52,8 @@ namespace detail {
 class PELLUCID_API CompileTrials {
  public:
   explicit CompileTrials(CompileMode mode, int64_t memory_budget = 0)
-      : mode_(memory_budget > 0 ? CompileMode::Always : mode), memory_budget_(memory_budget) {}
+      : mode_(memory_budget > 0 && mode == CompileMode::Measured ? CompileMode::Always : mode),
+        memory_budget_(memory_budget) {}
   int64_t memory_budget() const { return memory_budget_; }
   CompileTrials(const CompileTrials&) = delete;
   CompileReport report() const;
@@ -84,11 +86,23 @@ class PELLUCID_API MemoryBudget {
   size_t outer_;
 };
 
+/// While it lives, whoever asks for a value on this thread gets a ValueError.
+class PELLUCID_API WholeProgram {
+ public:
+  WholeProgram();
+  ~WholeProgram();
+  WholeProgram(const WholeProgram&) = delete;
+
+ private:
+  const char* outer_;
+};
+
 /// One call of a compiled function. What it leaves is computed by finish(), or at the end of the
 /// scope if it throws.
 class PELLUCID_API CompiledCall {
  public:
   CompiledCall(CompileTrials& trials, int64_t elements);
+  ~CompiledCall();
   void finish();
   CompiledCall(const CompiledCall&) = delete;
 
@@ -96,9 +110,11 @@ class PELLUCID_API CompiledCall {
   CompileTrials& trials_;
   size_t size_;
   int64_t number_ = 0;
+  const bool nested_;  // in another compiled call, or in a program that is made: that one captures
   bool captured_;
   MemoryBudget budget_;
   std::optional<LazyGuard> lazy_;
+  std::optional<WholeProgram> whole_;  // ends first
   std::chrono::steady_clock::time_point begun_;
 };
 
@@ -108,12 +124,13 @@ class PELLUCID_API Sealed {
   Sealed();
   ~Sealed();
   Sealed(const Sealed&) = delete;
-  /// Whether this call must trace the function again: calls 1, 2 and every 1,024th do.
-  bool traces() const;
+  /// Whether this call must trace the function again: calls 1, 2 and every 1,024th do, and those
+  /// that find a tensor replaced which the function uses.
+  bool traces(const Tensors& arguments);
   /// Captures until end() or the end of the object; throws ValueError where a value is asked for.
   void begin(const Tensors& arguments, std::vector<uint64_t> others);
   void end(const Tensors& results, std::any prototype = {});
-  /// The function failed: what it captured is dropped.
+  /// The function failed: what it did before runs, as in an eager call.
   void abandon() noexcept;
   Tensors replay(const Tensors& arguments, const std::vector<uint64_t>& others);
   /// The last result that was traced, as it was given to end().
@@ -131,7 +148,7 @@ PELLUCID_API bool is_sealing();
 /// as a learning rate; `current` gives a tensor with what it is then.
 PELLUCID_API void note_live_number(const Tensor& t, std::function<Tensor()> current);
 
-/// Drops what a sealed call captured if the function throws.
+/// Ends a sealed call if the function throws.
 class AbandonUnlessEnded {
  public:
   explicit AbandonUnlessEnded(Sealed& sealed) : sealed_(sealed) {}
@@ -152,7 +169,7 @@ template <class F> class Compiled {
       : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode, memory_budget)) {}
 
   template <class... Args> auto operator()(Args&&... args) {
-    if (sealed_) return call_sealed(std::forward<Args>(args)...);
+    if (sealed_ && !detail::is_sealing()) return call_sealed(std::forward<Args>(args)...);
     detail::CompiledCall call(*trials_, (int64_t{0} + ... + detail::elements_in(args)));
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
       f_(std::forward<Args>(args)...);
@@ -189,18 +206,24 @@ template <class F> class Compiled {
  private:
   template <class... Args> auto call_sealed(Args&&... args) {
     using Result = decltype(f_(std::forward<Args>(args)...));
+    constexpr bool known = (true && ... && detail::can_be_split<std::decay_t<Args>>)&&(
+        std::is_void_v<Result> || detail::can_be_split<std::decay_t<Result>>);
+    PELLUCID_CHECK(known, ValueError,
+                   "seal: an argument or the result is of a class whose tensors cannot be found, "
+                   "so they would stay those of the first call. Give tensors, or lists, tuples, "
+                   "maps and optionals of them.");
     Tensors tensors;
     std::vector<uint64_t> others;
     (detail::split_argument(args, tensors, others), ...);
     if constexpr (std::is_void_v<Result>) {
-      if (!sealed_->traces()) return void(sealed_->replay(tensors, others));
+      if (!sealed_->traces(tensors)) return void(sealed_->replay(tensors, others));
       sealed_->begin(tensors, std::move(others));
       const detail::AbandonUnlessEnded guard(*sealed_);
       f_(std::forward<Args>(args)...);
       sealed_->end({});
     } else {
       using Value = std::decay_t<Result>;
-      if (!sealed_->traces()) {
+      if (!sealed_->traces(tensors)) {
         Value result = std::any_cast<Value>(sealed_->prototype());
         const Tensors made = sealed_->replay(tensors, others);
         size_t next = 0;

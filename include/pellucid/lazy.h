@@ -54,9 +54,14 @@ struct PELLUCID_API Explanation {
   std::vector<Pass> passes;
   int64_t arena_bytes = 0;  ///< of the block in which results inside the program lie
   int64_t least_bytes = 0;  ///< the most that these need at one time
-  int64_t calls = 0;        ///< that ran
-  int64_t forgotten = 0;    ///< calls whose results nobody could see, which did not run
-  int64_t fused() const;    ///< calls that ran as part of a group
+  /// What it took to make the programs: passes, groups and plans. A program that was made before
+  /// costs nothing more.
+  double made_seconds = 0;
+  /// Gradients that outlive a step which has used them; zero_grad() at its end frees them.
+  int64_t gradient_bytes_left = 0;
+  int64_t calls = 0;      ///< that ran
+  int64_t forgotten = 0;  ///< calls whose results nobody could see, which did not run
+  int64_t fused() const;  ///< calls that ran as part of a group
   std::string text() const;
 };
 

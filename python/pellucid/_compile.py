@@ -1,22 +1,56 @@
 """torch.compile: calls of a function or module are captured, fused and run as a whole, where that is faster."""
+import copy
+import dataclasses
 import functools
 import types
+import warnings
+from collections.abc import Iterator
 
 from . import _C
 from ._lazy import _tensors
 from .nn.modules.module import Module
+
+def _parts(value):
+    """The parts of a value that may hold tensors, and how to make an equal value of others; None for what has no parts."""
+    if isinstance(value, dict):
+        names = list(value)
+
+        def as_dict(parts):
+            made = copy.copy(value)  # a defaultdict, a Counter or a class of the program's own stays what it is
+            made.update(zip(names, parts))
+            return made
+        return list(value.values()), as_dict
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return list(value), lambda parts: type(value)(*parts)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return list(value), type(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
+
+        def as_object(parts):
+            made = copy.copy(value)
+            for name, part in zip(names, parts):
+                object.__setattr__(made, name, part)  # also where it is frozen
+            return made
+        return [getattr(value, name) for name in names], as_object
+    return None
+
 
 def _flatten(value, tensors):
     """The value with each tensor replaced by its number; the tensors are appended to the list."""
     if isinstance(value, _C.Tensor):
         tensors.append(value)
         return _Place(len(tensors) - 1)
-    if isinstance(value, dict):
-        return type(value)((k, _flatten(v, tensors)) for k, v in value.items())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_flatten(v, tensors) for v in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_flatten(v, tensors) for v in value)
+    found = _parts(value)
+    if found is not None:
+        parts, made_of = found
+        flat = [_flatten(p, tensors) for p in parts]
+        return made_of(flat) if any(a is not b for a, b in zip(flat, parts)) else value
+    if isinstance(value, Iterator):
+        raise ValueError("seal: an iterator cannot be given again in each call; give and return a list.")
+    if not isinstance(value, Module) and any(isinstance(v, _C.Tensor) for v in getattr(value, "__dict__", {}).values()):
+        raise ValueError(f"seal: a {type(value).__name__} holds tensors, which would stay those of the first call. Give and return "
+                         "tensors, or tuples, lists, dicts and dataclasses of them.")
     return value
 
 
@@ -24,13 +58,24 @@ def _restore(value, tensors):
     """What _flatten took apart, with these tensors."""
     if isinstance(value, _Place):
         return tensors[value.number]
-    if isinstance(value, dict):
-        return type(value)((k, _restore(v, tensors)) for k, v in value.items())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_restore(v, tensors) for v in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(_restore(v, tensors) for v in value)
-    return value
+    found = _parts(value)
+    return value if found is None else found[1]([_restore(p, tensors) for p in found[0]])
+
+
+def _same(a, b):
+    """Whether two flattened values are equal, whatever their own idea of equality is (arrays of NumPy have none)."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    mine, other = _parts(a), _parts(b)
+    if mine is not None and not isinstance(a, (set, frozenset)):
+        names = list(a) == list(b) if isinstance(a, dict) else True
+        return names and len(mine[0]) == len(other[0]) and all(map(_same, mine[0], other[0]))
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):
+        return False
 
 
 class _Place:
@@ -48,15 +93,16 @@ class _Place:
         return hash(("tensor", self.number))
 
 
+_BACKENDS = ("inductor", "aot_eager", "cudagraphs", "eager")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 class Compiled:
     """A function whose calls are captured. Results have the same bits; both ways are timed at first, and the faster one stays."""
 
-    def __init__(self, function, always=False, memory_budget=0):
-        self._function, self._always, self._budget = function, always, memory_budget
-        self._trials = _C._CompileTrials(always, memory_budget)
+    def __init__(self, function, always=False, memory_budget=0, whole=False):
+        self._function, self._always, self._budget, self._whole = function, always, memory_budget, whole
+        self._trials = _C._CompileTrials(always, whole, memory_budget)
         self._sealed = None
         functools.update_wrapper(self, function, updated=())
 
@@ -70,11 +116,11 @@ class Compiled:
     def _call_sealed(self, args, kwargs):
         tensors = []
         others = _flatten((args, kwargs), tensors)
-        if self._others is not None and others != self._others:
+        if self._others is not None and not _same(others, self._others):
             raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
                              "one; give it as a tensor.")
         sealed = self._sealed
-        if not sealed.traces():
+        if not sealed.traces(tensors):
             return _restore(self._result, sealed.replay(tensors, []))
         sealed.begin(tensors, [])
         try:
@@ -88,7 +134,7 @@ class Compiled:
         return result
 
     def __call__(self, *args, **kwargs):
-        if self._sealed is not None:
+        if self._sealed is not None and not _C._is_sealing():
             return self._call_sealed(args, kwargs)
         elements = 0
         for value in args:
@@ -111,30 +157,35 @@ class Compiled:
 
     def explain(self, *args, **kwargs):
         """Makes one call, captured, and tells what ran how: print it, or look at its `parts`."""
-        return _C._explain(lambda: self._function(*args, **kwargs))
+        return _C._explain(lambda: self._function(*args, **kwargs), self._budget)
 
     def report(self):
         """What was measured so far, and which way calls take."""
         return self._trials.report()
 
     def __reduce__(self):
-        return Compiled, (self._function, self._always, self._budget)
+        return Compiled, (self._function, self._always, self._budget, self._whole)
 
 
 class OptimizedModule(Module):
     """A module whose calls are captured; `_orig_mod` is the module that was given, and everything else is asked of it."""
 
-    def __init__(self, module, always=False, memory_budget=0):
+    def __init__(self, module, always=False, memory_budget=0, whole=False):
         super().__init__()
         self._orig_mod = module
-        self.training = module.training
-        object.__setattr__(self, "_compiled", Compiled(module, always, memory_budget))
+        object.__setattr__(self, "_compiled", Compiled(module, always, memory_budget, whole))
 
     def forward(self, *args, **kwargs):
+        if self._compiled._sealed is not None and self._modes_now() != self._modes:  # eval() and train() make another program
+            self.seal()
         return self._compiled(*args, **kwargs)
+
+    def _modes_now(self):
+        return [m.training for m in self._orig_mod.modules()]
 
     def seal(self):
         """From now on calls replay what the module did; see Compiled.seal. Returns itself."""
+        object.__setattr__(self, "_modes", self._modes_now())
         self._compiled.seal()
         return self
 
@@ -146,6 +197,46 @@ class OptimizedModule(Module):
                 raise
             return getattr(self._orig_mod, name)
 
+    # What is set, or asked of a container, is the module's own: there is one state.
+    def __setattr__(self, name, value):
+        if name == "_orig_mod" or "_orig_mod" not in self.__dict__.get("_modules", {}):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name):
+        delattr(self._orig_mod, name)
+
+    @property
+    def training(self):
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, mode):
+        if "_orig_mod" in self.__dict__.get("_modules", {}):
+            self._orig_mod.training = mode
+
+    def __bool__(self):
+        return True
+
+    def __len__(self):
+        return len(self._orig_mod)
+
+    def __iter__(self):
+        return iter(self._orig_mod)
+
+    def __getitem__(self, key):
+        return self._orig_mod[key]
+
+    def __setitem__(self, key, value):
+        self._orig_mod[key] = value
+
+    def __contains__(self, key):
+        return key in self._orig_mod
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
     def explain(self, *args, **kwargs):
         """Makes one call, captured, and tells what ran how."""
         return self._compiled.explain(*args, **kwargs)
@@ -155,7 +246,7 @@ class OptimizedModule(Module):
         return self._compiled.report()
 
     def __reduce__(self):
-        return OptimizedModule, (self._orig_mod, self._compiled._always, self._compiled._budget)
+        return OptimizedModule, (self._orig_mod, self._compiled._always, self._compiled._budget, self._compiled._whole)
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False,
@@ -169,14 +260,19 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
 
     mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. A program that
     was captured before is replayed. With memory_budget, in bytes, results that wait until they are read again are computed a
-    second time where that saves memory. f.seal() replays without calling the function at all. fullgraph, dynamic and options are
-    accepted: nothing breaks a capture, and sizes may change. backend="eager" compiles nothing.
+    second time where that saves memory. f.seal() replays without calling the function at all. With fullgraph=True every call is
+    captured, and one that asks for a value (item(), printing, if t:), which splits the program, raises ValueError. dynamic and
+    options are accepted and change nothing: sizes may change. backend="eager" compiles nothing.
     """
-    del fullgraph, dynamic
+    del dynamic
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if callable(backend):
+        warnings.warn("torch.compile: a backend of one's own is not called: calls are captured and run by pellucid.", stacklevel=2)
+    elif backend not in _BACKENDS:
+        raise RuntimeError(f"torch.compile: Invalid backend: {backend!r}, should be one of: {', '.join(_BACKENDS)}")
     always = mode in _MODES[1:]
 
     def compiled(target):
@@ -185,8 +281,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         if isinstance(target, OptimizedModule):
             return target
         if isinstance(target, Module):
-            return OptimizedModule(target, always, memory_budget)
+            return OptimizedModule(target, always, memory_budget, fullgraph)
         if not callable(target):
             raise RuntimeError(f"torch.compile: a function or a module is needed, found {type(target).__name__}")
-        return Compiled(target, always, memory_budget)
+        return Compiled(target, always, memory_budget, fullgraph)
     return compiled if model is None else compiled(model)

@@ -4,7 +4,8 @@ from builtins import isinstance as _is
 from typing import Final  # noqa: F401
 
 from . import _C
-from ._compile import _flatten, _restore
+from ._compile import _flatten, _restore, _same
+from ._functions import tensor as _tensor
 from ._promises import compile_warning
 
 
@@ -28,13 +29,14 @@ class TracedFunction:
             nonlocal results
             self._result = _flatten(func(*_restore(form, stand_ins), **kwargs), results)
             return results
+        self._dtypes = [t.dtype for t in tensors]
         self._form, self._program = form, _C._trace(call, self.inputs, tensors)
         results = []
         self.__name__ = getattr(func, "__name__", type(func).__name__)
 
     def __call__(self, *args):
         tensors = []
-        if _flatten(args, tensors) != self._form:
+        if not _same(_flatten(args, tensors), self._form):
             raise ValueError(f"{self.__name__}: the arguments differ from those that it was traced with in more than the values of "
                              "their tensors; trace it again.")
         return self._run(tensors)
@@ -46,7 +48,7 @@ class TracedFunction:
         return self._run([inputs[name] for name in self.inputs])
 
     def _run(self, tensors):
-        tensors = [t if _is(t, _C.Tensor) else _C.tensor(t) for t in tensors]
+        tensors = [t if _is(t, _C.Tensor) else _tensor(t, dtype=d) for t, d in zip(tensors, self._dtypes)]
         return _restore(self._result, self._program.run(tensors))
 
     forward = __call__

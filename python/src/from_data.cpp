@@ -2,6 +2,7 @@
 #include "from_data.h"
 
 #include "arguments.h"
+#include "ops/new_values.h"
 #include "ops/number_range.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
@@ -131,7 +132,7 @@ Tensor from_sequences(PyObject* data, std::optional<DType> asked) {
   const DType raw = dtype == kFloat32 || dtype == kInt64 || dtype == kBool ? dtype
                     : is_floating(facts.dtype.value_or(kFloat64))          ? kFloat64
                                                                            : kInt64;
-  const Tensor t = empty(facts.sizes.ref(), raw);
+  const Tensor t = detail::new_values(facts.sizes.ref(), raw);
   if (t.numel() > 0) {
     if (raw == kFloat32)
       fill(data, dtype, t.raw<float>());

@@ -42,9 +42,11 @@ void register_programs(nb::module_& m) {
   using detail::CompileTrials, detail::CompiledCall;
   nb::class_<CompileTrials>(m, "_CompileTrials")
       .def("__init__",
-           [](CompileTrials* t, bool always, int64_t memory_budget) {
-             new (t)
-                 CompileTrials(always ? CompileMode::Always : CompileMode::Measured, memory_budget);
+           [](CompileTrials* t, bool always, bool whole, int64_t memory_budget) {
+             new (t) CompileTrials(whole    ? CompileMode::Whole
+                                   : always ? CompileMode::Always
+                                            : CompileMode::Measured,
+                                   memory_budget);
            })
       .def("report", [](const CompileTrials& t) { return t.report().text(); });
   nb::class_<CompiledScope>(m, "_CompiledCall")
@@ -77,9 +79,12 @@ void register_programs(nb::module_& m) {
       .def_prop_ro("fused", &Explanation::fused)
       .def_ro("forgotten", &Explanation::forgotten)
       .def_ro("arena_bytes", &Explanation::arena_bytes)
+      .def_ro("made_seconds", &Explanation::made_seconds)
+      .def_ro("gradient_bytes_left", &Explanation::gradient_bytes_left)
       .def_prop_ro("passes", [](const Explanation& e) { return e.passes; })
       .def("__str__", &Explanation::text);
-  m.def("_explain", [](const nb::callable& f) {
+  m.def("_explain", [](const nb::callable& f, int64_t memory_budget) {
+    const detail::MemoryBudget budget(memory_budget);
     nb::object result;  // it must live until it is computed
     return explain([&] { result = f(); });
   });
@@ -87,11 +92,14 @@ void register_programs(nb::module_& m) {
   using detail::Sealed;
   nb::class_<Sealed>(m, "_Sealed")
       .def(nb::init<>())
-      .def("traces", &Sealed::traces)
-      .def("begin", &Sealed::begin)
-      .def("end", [](Sealed& s, const Tensors& results) { s.end(results); })
-      .def("abandon", &Sealed::abandon)
-      .def("replay", &Sealed::replay);
+      // Calls take turns: who waits must not keep others from running Python.
+      .def("traces", &Sealed::traces, nb::call_guard<nb::gil_scoped_release>())
+      .def("begin", &Sealed::begin, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "end", [](Sealed& s, const Tensors& results) { s.end(results); },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("abandon", &Sealed::abandon, nb::call_guard<nb::gil_scoped_release>())
+      .def("replay", &Sealed::replay, nb::call_guard<nb::gil_scoped_release>());
   nb::class_<Program>(m, "_Program")
       .def("run", [](const Program& p, const Tensors& inputs) { return p.run(inputs); })
       .def_prop_ro("inputs", [](const Program& p) { return p.inputs(); })

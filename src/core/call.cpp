@@ -87,17 +87,19 @@ struct Dispatcher {
     if ((detail::modes & detail::kCapture) == 0 || detail::estimating() || !c.op_.kernel ||
         c.unknown_mask_ || autograd::AnomalyMode::is_enabled() || c.op_.at_once)
       return false;
+    // Nothing runs while a program is made: it reads such memory, too, where it is.
+    const bool only_captures = detail::Capture::own().forbids_values();
     for (const Tensor* t : c.inputs_) {
       if (!t->defined()) continue;
       const detail::Storage* s = t->impl().storage.get();
-      if (!s || s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed) ||
-          !detail::has_values(t->impl()))
+      if (!s || !detail::has_values(t->impl())) return false;
+      if (!only_captures && (s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed)))
         return false;
     }
     // Errors about values come at the call; what it reads is computed for it. In the formula of a
     // gradient nothing can be wrong that the call before it was right about.
     // So it is in a program that is only captured: the kernel checks when it runs.
-    if (c.op_.check && !tape::applying && !detail::Capture::own().forbids_values()) {
+    if (c.op_.check && !tape::applying && !only_captures) {
       const detail::ModeScope no_capture(detail::kCapture, false);
       c.op_.check(c);
     }

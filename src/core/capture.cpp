@@ -26,6 +26,8 @@ namespace {
 
 constexpr size_t kMostCalls = 65'536;
 constexpr size_t kMostHeld = size_t{256} << 20;  // bytes that only the capture keeps alive
+// Some calls of a capture run as a program from here on: for fewer, finding it costs what it saves.
+constexpr size_t kLeastPart = 16;
 
 // The capture whose calls this thread runs.
 constinit thread_local Capture* executing = nullptr;
@@ -100,6 +102,31 @@ template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
   for (size_t k = 0; k < call.output_count; ++k)
     if (call.outputs[k].defined()) f(*call.outputs[k].impl().storage);
 }
+
+/// While it lives, what calls that are kept will use is known as such (is_used_later): the calls
+/// that run now must leave it in memory of its own.
+class UsedLater {
+ public:
+  UsedLater(std::span<const std::unique_ptr<CapturedCall>> calls, std::span<const Fate> fates) {
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (fates[i] != Fate::Kept) continue;
+      for_each_storage(*calls[i], [&](Storage& s) {
+        // Only its own capture writes it, and looks at its notes.
+        if (s.pending_writes.load(std::memory_order_relaxed) == 0) return;
+        if (s.note.fetch_or(kUsedLater, std::memory_order_relaxed) & kUsedLater) return;
+        marked_.push_back(&s);
+      });
+    }
+  }
+  ~UsedLater() {
+    for (Storage* s : marked_)
+      s->note.fetch_and(static_cast<uint8_t>(~kUsedLater), std::memory_order_relaxed);
+  }
+  UsedLater(const UsedLater&) = delete;
+
+ private:
+  std::vector<Storage*> marked_;  // the calls that are kept hold them
+};
 
 }  // namespace
 
@@ -187,7 +214,7 @@ template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
   const ModeScope no_estimate(kEstimate, false);
-  if (whole && run_program(fates)) return;
+  if (run_program(fates, whole)) return;
 
   // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
   struct Rest {
@@ -225,13 +252,15 @@ template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
 
 // Runs the chosen calls as a program that was made when they were seen before; false where there is
 // none, and nothing was done.
-bool Capture::run_program(std::span<const Fate> fates) {
+bool Capture::run_program(std::span<const Fate> fates, bool whole) {
   std::vector<CapturedCall*> chosen;
   for (size_t i = 0; i < calls_.size(); ++i)
     if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
-  if (chosen.size() < (explaining ? 1 : 2) || (modes & kObserve) ||
+  const size_t least = !whole ? kLeastPart : explaining ? 1 : 2;
+  if (chosen.size() < least || (modes & kObserve) ||
       checks_captures.load(std::memory_order_relaxed))
     return false;
+  const UsedLater used_later(calls_, fates);
   const StorageNumbers numbers(chosen);
   const std::shared_ptr<ReplayProgram> program =
       ProgramCache::get().find(key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
@@ -317,6 +346,7 @@ void Capture::release(CapturedCall& call) noexcept {
 }
 
 void Capture::run_writers(const Storage& s) {
+  refuse_to_split();
   const std::lock_guard lock(mutex_);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
   forced_runs.fetch_add(1, std::memory_order_relaxed);
@@ -354,16 +384,29 @@ Capture& discarded() {
 
 }  // namespace
 
+// Where a value is asked for, as far as it is known: " at FILE:LINE".
+static std::string place_of_question() {
+  const void* const caller = caller_outside_library();
+  const std::string line = caller ? source_line(caller) : "";
+  return line.empty() ? "" : " at " + line;
+}
+
+void Capture::refuse_to_split() const {
+  if (!whole_for_ || this != &own()) return;
+  PELLUCID_CHECK(false, ValueError,
+                 "{}: the function asks for a value{}, which would split the program. Move item(), "
+                 "printing and decisions by values out of it, or compile it without that.",
+                 whole_for_, place_of_question());
+}
+
 void Capture::refuse() const {
   PELLUCID_CHECK(this != &discarded(), ValueError,
                  "this tensor was made while a function was traced or sealed, and has no values: "
                  "its calls were captured and not run.");
-  const void* const caller = caller_outside_library();
-  const std::string line = caller ? source_line(caller) : "";
   PELLUCID_CHECK(false, ValueError,
-                 "{}: the function asks for a value{}{}, but nothing runs while it is captured. "
+                 "{}: the function asks for a value{}, but nothing runs while it is captured. "
                  "Move item(), printing and decisions by values out of it.",
-                 forbidden_by_, line.empty() ? "" : " at ", line);
+                 forbidden_by_, place_of_question());
   __builtin_unreachable();
 }
 
@@ -378,6 +421,7 @@ void Capture::allow_values() noexcept {
   versions_.clear();
   gradients_.clear();
   live_numbers.clear();
+  constants.clear();
 }
 
 std::vector<CapturedCall*> Capture::to_flush() {
@@ -538,7 +582,12 @@ std::string Explanation::text() const {
     out += fmt::format("plan: results inside lie in {}; {} are needed at one time\n",
                        text::format_bytes(static_cast<double>(arena_bytes)),
                        text::format_bytes(static_cast<double>(least_bytes)));
+    out += fmt::format("the program was made in {}\n", text::format_time(made_seconds));
   }
+  if (gradient_bytes_left > 0)
+    out += fmt::format(
+        "gradients of {} outlive the step that used them: zero_grad() at its end frees them\n",
+        text::format_bytes(static_cast<double>(gradient_bytes_left)));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/tape.h"
@@ -73,6 +74,9 @@ class Capture {
   /// gets a ValueError that begins with `who`.
   void forbid_values(const char* who);
   void allow_values() noexcept;
+  /// While it is set, whoever asks for a value on this thread gets a ValueError that begins with
+  /// it: a program that must not be split. All runs at the end as ever. Returns what was set.
+  const char* require_whole(const char* who) { return std::exchange(whole_for_, who); }
   /// The calls that flush() would run, in order.
   std::vector<CapturedCall*> to_flush();
   /// Takes back what captured calls did to versions and gradients of other tensors.
@@ -84,17 +88,22 @@ class Capture {
   void will_change(Storage& s);
   void will_change_gradient(const Tensor& leaf, const Tensor& before);
   bool forbids_values() const { return forbidden_by_ != nullptr; }
+  /// Leaves whose gradients changed since forbid_values(), with what they were before.
+  std::span<const std::pair<Tensor, Tensor>> changed_gradients() const { return gradients_; }
   /// What may change between two runs of the program that is captured (note_live_number).
   std::vector<std::pair<Ref<Storage>, std::function<Tensor()>>> live_numbers;
+  /// Tensors that the program which is captured makes from values of its own (new_values).
+  std::vector<Ref<Storage>> constants;
   /// A storage without memory that stands for an input of a traced program.
   Ref<Storage> stand_in(size_t bytes);
 
  private:
   template <class Wanted> std::vector<Fate> decide(const Wanted& wanted);
   [[noreturn]] void refuse() const;
+  void refuse_to_split() const;
   template <class Wanted> void run(const Wanted& wanted, bool whole = false);
   void tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group);
-  bool run_program(std::span<const Fate> fates);
+  bool run_program(std::span<const Fate> fates, bool whole);
   size_t run_some(std::span<const std::unique_ptr<CapturedCall>> calls);
   void execute(CapturedCall& call);
   void release(CapturedCall& call) noexcept;
@@ -105,6 +114,7 @@ class Capture {
   size_t held_bytes_ = 0;  // of storages that have memory
   size_t held_limit_ = 0;
   const char* forbidden_by_ = nullptr;
+  const char* whole_for_ = nullptr;
   std::vector<std::pair<Ref<Storage>, uint32_t>> versions_;  // before they were changed
   std::vector<std::pair<Tensor, Tensor>> gradients_;         // leaves, and their gradients before
 };

@@ -15,7 +15,7 @@ bool CompileTrials::begin(size_t size, int64_t& number) {
   const std::lock_guard lock(mutex_);
   Size& s = sizes_[size];
   number = s.calls++;
-  if (mode_ == CompileMode::Always || s.decided) return s.captures;
+  if (mode_ != CompileMode::Measured || s.decided) return s.captures;
   if (number >= kWarm + kTimed) return s.captures;  // others are still being timed
   if (number < kWarm) return number == 0;
   const int64_t turn = (number - kWarm) % 4;
@@ -23,7 +23,7 @@ bool CompileTrials::begin(size_t size, int64_t& number) {
 }
 
 void CompileTrials::end(size_t size, int64_t number, bool captured, double seconds) {
-  if (mode_ == CompileMode::Always || number < kWarm || number >= kWarm + kTimed) return;
+  if (mode_ != CompileMode::Measured || number < kWarm || number >= kWarm + kTimed) return;
   const std::lock_guard lock(mutex_);
   Size& s = sizes_[size];
   (captured ? s.captured : s.eager).push_back(seconds);
@@ -52,16 +52,34 @@ MemoryBudget::MemoryBudget(int64_t bytes)
     : outer_(std::exchange(memory_budget, static_cast<size_t>(std::max<int64_t>(bytes, 0)))) {}
 MemoryBudget::~MemoryBudget() { memory_budget = outer_; }
 
+WholeProgram::WholeProgram()
+    : outer_(Capture::own().require_whole("compile with fullgraph (CompileMode::Whole)")) {}
+WholeProgram::~WholeProgram() { Capture::own().require_whole(outer_); }
+
+namespace {
+constinit thread_local int64_t compiled_calls = 0;  // of this thread, that have not ended
+}
+
 CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
     : trials_(trials),
       size_(std::min<size_t>(std::bit_width(static_cast<uint64_t>(elements)), 63)),
-      captured_(trials.begin(size_, number_)),
-      budget_(trials.memory_budget()) {
+      nested_(compiled_calls > 0 || is_sealing()),
+      captured_(!nested_ && trials.begin(size_, number_)),
+      budget_(nested_ ? static_cast<int64_t>(memory_budget) : trials.memory_budget()) {
   if (captured_) lazy_.emplace();
+  if (trials.mode_ == CompileMode::Whole) {
+    if (!nested_) eval();  // what came before is no part of it
+    whole_.emplace();
+  }
+  ++compiled_calls;
   begun_ = std::chrono::steady_clock::now();
 }
 
+CompiledCall::~CompiledCall() { --compiled_calls; }
+
 void CompiledCall::finish() {
+  whole_.reset();
+  if (nested_) return;
   if (captured_) eval();
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun_;
   trials_.end(size_, number_, captured_, taken.count());

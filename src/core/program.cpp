@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -147,7 +148,7 @@ ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& nu
   for (const Storage* s : numbers.storages())
     h.add(s->bytes << 12 | uint64_t{static_cast<uint8_t>(s->category)} << 2 |
           uint64_t{s->data != nullptr} << 1 |
-          uint64_t{s->pending_writes.load(std::memory_order_relaxed) != 0 && holders(*s) > 0});
+          uint64_t{s->pending_writes.load(std::memory_order_relaxed) != 0 && is_seen_later(*s)});
   return {h.a, h.b};
 }
 
@@ -157,7 +158,7 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
     g.storages.push_back({.bytes = s->bytes,
                           .category = s->category,
                           .external = s->data != nullptr,
-                          .live_out = holders(*s) > 0});
+                          .live_out = is_seen_later(*s)});
   const auto add_value = [&](const Tensor& t) {
     const TensorImpl& impl = t.impl();
     g.values.push_back({.storage = numbers[impl.storage.get()],
@@ -175,6 +176,7 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
                   .attrs = call.attrs.view(),
                   .call = static_cast<uint32_t>(i),
                   .in_place = call.in_place,
+                  .tracked = call.tracked,
                   .unique = call.unique,
                   .seed = call.seed,
                   .random_offset = call.random_offset};
@@ -229,6 +231,7 @@ void Frame::make_calls(const graph::Graph& g) {
   for (const graph::Node& n : g.nodes) {
     auto call = std::make_unique<CapturedCall>(*n.op);
     call->in_place = n.in_place;
+    call->tracked = n.tracked;
     call->output_count = static_cast<uint8_t>(n.outputs.size());
     call->attrs.assign(n.attrs);
     call->inputs.reserve(n.inputs.size());
@@ -394,15 +397,12 @@ void Frame::find_random() {
   }
 }
 
-void Frame::reserve_random() {
+void Frame::take_random(const PhiloxRange& traced, const PhiloxRange& now) {
   if (!random_found_) find_random();
   for (const Random& r : random_) {
     CapturedCall& call = *calls_[r.call];
-    with_captured(call, [&](const Call& c) {
-      const PhiloxRange range = default_generator().reserve(c.op().random_count(c));
-      call.seed = range.seed;
-      call.random_offset = range.offset;
-    });
+    call.seed = now.seed;
+    call.random_offset = now.offset + (graph_.nodes[r.call].random_offset - traced.offset);
     for (const auto& [again, seed] : r.again) {
       calls_[again]->attrs.set(seed, static_cast<int64_t>(call.seed));
       calls_[again]->attrs.set(seed + 1, static_cast<int64_t>(call.random_offset));
@@ -458,15 +458,56 @@ void Frame::explain(Explanation& e) const {
   e.least_bytes += static_cast<int64_t>(least_bytes_);
 }
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+// Gradients that somebody sees after a program which has used them to update parameters.
+int64_t gradients_left(const graph::Graph& g) {
+  std::vector<bool> counted(g.storages.size(), false);
+  int64_t bytes = 0;
+  for (const graph::Node& n : g.nodes) {
+    const bool updates = std::any_of(n.writes.begin(), n.writes.end(), [&](uint32_t s) {
+      return g.storages[s].category == MemoryCategory::Parameter;
+    });
+    if (!updates) continue;
+    for (const graph::Use& in : n.inputs) {
+      if (in.value == kNone) continue;
+      const uint32_t s = g.values[in.value].storage;
+      const graph::Storage& storage = g.storages[s];
+      if (counted[s] || storage.external || !storage.live_out || storage.writes == 0) continue;
+      counted[s] = true;
+      bytes += static_cast<int64_t>(storage.bytes);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
 ReplayProgram::ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
                              const AfterPass& after)
     : graph_(graph_of(calls, numbers)), set_(graph::PassSet::current()) {
+  const Clock::time_point begun = Clock::now();
   if (after) after("capture", graph_);
   passes_ = graph::optimize(graph_, set_, memory_budget, after);
   for (graph::Node& n : graph_.nodes) {
     attrs_.emplace_back().assign(n.attrs);
     n.attrs = attrs_.back().view();
   }
+  passes_seconds_ = seconds_since(begun);
+}
+
+std::unique_ptr<Frame> ReplayProgram::make_frame(std::span<void* const> addresses) {
+  const Clock::time_point begun = Clock::now();
+  auto frame = std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true);
+  double none = 0;
+  frame_seconds_.compare_exchange_strong(none, seconds_since(begun));
+  return frame;
 }
 
 std::unique_ptr<Frame> ReplayProgram::take(std::span<CapturedCall* const> calls,
@@ -480,8 +521,7 @@ std::unique_ptr<Frame> ReplayProgram::take(std::span<CapturedCall* const> calls,
     }
   }
   for (const bool again : {false, true}) {
-    if (!frame)
-      frame = std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true);
+    if (!frame) frame = make_frame(addresses);
     if (frame->take_parameters(calls, addresses) || again) break;
     frame.reset();
   }
@@ -552,9 +592,10 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
   }
 }
 
-void ReplayProgram::replay(std::span<void* const> addresses) {
+void ReplayProgram::replay(std::span<void* const> addresses, const PhiloxRange& traced,
+                           const PhiloxRange& now) {
   std::unique_ptr<Frame> frame = take({}, addresses);
-  frame->reserve_random();
+  frame->take_random(traced, now);
   size_t done = 0;
   const AutoGradMode off(false);
   frame->run(addresses, done);
@@ -566,11 +607,12 @@ void ReplayProgram::explain(Explanation& e) {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {
       const std::vector<void*> addresses(graph_.storages.size(), nullptr);
-      idle_.push_back(
-          std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true));
+      idle_.push_back(make_frame(addresses));
     }
     idle_.back()->explain(e);
   }
+  e.made_seconds += passes_seconds_ + frame_seconds_.load();
+  e.gradient_bytes_left += gradients_left(graph_);
   for (const graph::PassResult& p : passes_)
     e.passes.push_back({p.name, p.seconds, p.nodes_before, p.nodes_after, p.changed});
 }

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/random.h"
 #include "core/capture.h"
 #include "core/fuse.h"
 #include "graph/graph.h"
@@ -22,6 +23,13 @@
 #include "pellucid/lazy.h"
 
 namespace pellucid::detail {
+
+/// A mark of a storage (Storage::note): captured calls that do not run now will use it.
+constexpr uint8_t kUsedLater = 8;
+/// Whether somebody may read the storage after the captured calls that run now.
+inline bool is_seen_later(const Storage& s) {
+  return holders(s) > 0 || (s.note.load(std::memory_order_relaxed) & kUsedLater) != 0;
+}
 
 /// Tells programs apart: ops, values, sizes, strides, dtypes, layouts, which tensors share memory,
 /// which results are seen afterwards, attributes that are not mere numbers.
@@ -62,8 +70,9 @@ class Frame {
   /// What the calls read beside tensors, from captured ones if there are any; false where the frame
   /// cannot run so, because a number chooses another loop.
   bool take_parameters(std::span<CapturedCall* const> calls, std::span<void* const> addresses);
-  /// Random numbers for the next run, in program order, where no captured call has reserved them.
-  void reserve_random();
+  /// Random numbers for the next run, where no captured call has reserved them: each call gets
+  /// those of `now` that lie where its own lay in `traced`.
+  void take_random(const PhiloxRange& traced, const PhiloxRange& now);
   /// Runs all. `addresses`: of each external storage and each one that is seen afterwards. The
   /// places of the others are set. `done` counts the nodes that ran, if it throws.
   void run(std::span<void* const> addresses, size_t& done);
@@ -136,14 +145,16 @@ class ReplayProgram {
   /// the calls that did not run keep what they need and `ran` says which did.
   void run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
            std::vector<bool>& ran);
-  /// Runs without captured calls: `addresses` as in Frame::run.
-  void replay(std::span<void* const> addresses);
+  /// Runs without captured calls: `addresses` as in Frame::run, random numbers as in
+  /// Frame::take_random.
+  void replay(std::span<void* const> addresses, const PhiloxRange& traced, const PhiloxRange& now);
   /// What runs how.
   void explain(Explanation& e);
 
   const graph::Graph& graph() const { return graph_; }
 
  private:
+  std::unique_ptr<Frame> make_frame(std::span<void* const> addresses);
   std::unique_ptr<Frame> take(std::span<CapturedCall* const> calls,
                               std::span<void* const> addresses);
   void put_back(std::unique_ptr<Frame> frame);
@@ -156,6 +167,8 @@ class ReplayProgram {
   graph::PassSet set_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Frame>> idle_;
+  double passes_seconds_ = 0;
+  std::atomic<double> frame_seconds_{0};  // to make the first one
 };
 
 /// The programs of the process, found by key; those that were not used for longest go first.

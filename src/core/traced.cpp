@@ -6,6 +6,7 @@
 
 #include "base/allocator.h"
 #include "base/caller.h"
+#include "core/autograd_meta.h"
 #include "pellucid/autograd.h"
 #include "pellucid/compile.h"
 
@@ -78,9 +79,11 @@ TensorForm::TensorForm(const Tensor& t) : defined(t.defined()) {
 }
 
 TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, const Tensors& inputs,
-                             const Tensors& results, const TracedProgram* before)
-    : who_(who) {
+                             const Tensors& results, const PhiloxRange& random,
+                             const TracedProgram* before)
+    : who_(who), random_(random), random_end_(default_generator().get_state()) {
   const std::vector<CapturedCall*> calls = capture.to_flush();
+  check_random(calls);
   const WithAddress stand_ins(inputs);
   const StorageNumbers numbers(calls);
   key_ = key_of(calls, numbers);
@@ -91,23 +94,47 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
         numbers_.push_back(std::bit_cast<uint64_t>(a.number()));
   }
   if (before && !(before->key_ == key_)) return;
-  if (before)
-    program_ = before->program_;
-  else
+  if (before) {
+    PELLUCID_CHECK(
+        random_end_.offset - random_.offset == before->random_end_.offset - before->random_.offset,
+        ValueError, "{}: the function does not draw as many random numbers as before.", who_);
+    program_ = before->program_;  // whose calls lie between its own states of the generator
+    random_ = before->random_;
+    random_end_ = before->random_end_;
+  } else
     program_ = std::make_shared<ReplayProgram>(calls, numbers,
                                                [&](std::string_view pass, const graph::Graph& g) {
                                                  stages_.push_back(stage_of(pass, g));
                                                });
-  for (const Tensor& t : inputs) inputs_.emplace_back(t);
+  for (const Tensor& t : inputs) {
+    inputs_.emplace_back(t);
+    shared_with_.push_back(t.defined() ? index_of(inputs, t.impl().storage.get()) : -1);
+  }
   const graph::Graph& g = program_->graph();
+  if (keeps) take_gradients(capture, inputs, numbers, before);
+  const auto is_made = [&](size_t i) {
+    return std::any_of(leaves_.begin(), leaves_.end(),
+                       [&](const Leaf& l) { return l.storage == static_cast<int>(i); });
+  };
+  const auto is_constant = [&](const Storage* s) {
+    return std::any_of(capture.constants.begin(), capture.constants.end(),
+                       [&](const Ref<Storage>& c) { return c.get() == s; });
+  };
   std::vector<bool> is_number(numbers.storages().size(), false);
   for (const graph::Value& v : g.values) is_number[v.storage] = is_number[v.storage] || v.number;
   for (size_t i = 0; i < numbers.storages().size(); ++i) {
     Storage* const s = numbers.storages()[i];
     Slot slot{.input = index_of(inputs, s), .writes = g.storages[i].writes};
     const bool returned = index_of(results, s) >= 0;
-    const bool kept = keeps && g.storages[i].live_out && !g.storages[i].external && !returned;
+    const bool kept =
+        keeps && g.storages[i].live_out && !g.storages[i].external && !returned && !is_made(i);
     if (slot.input < 0 && (g.storages[i].external || kept)) slot.exists = Ref<Storage>::share(s);
+    slot.constant = slot.exists && is_constant(s);
+    changes_constants_ = changes_constants_ || (slot.constant && slot.writes > 0);
+    if (slot.constant && slot.writes == 0 && s->data) {  // the program may change its own later
+      slot.exists = new_storage(s->bytes);
+      std::memcpy(slot.exists->data, s->data, s->bytes);
+    }
     if (slot.exists && is_number[i]) {
       slot.number = true;
       std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
@@ -119,15 +146,88 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   for (const Tensor& t : results) {
     Result r{.form = TensorForm(t)};
     if (t.defined()) {
+      r.constant = is_constant(t.impl().storage.get());
       const auto all = numbers.storages();
       const auto at = std::find(all.begin(), all.end(), t.impl().storage.get());
       if (at != all.end())
         r.storage = static_cast<int>(at - all.begin());
-      else
+      else if (r.input = index_of(inputs, t.impl().storage.get()); r.input < 0)
         r.given = t;
+      if (r.constant && r.given.defined()) {
+        const ModeScope at_once(kCapture, false);
+        r.given = t.detach().clone();
+      }
     }
     results_.push_back(std::move(r));
   }
+}
+
+// What the calls draw must be what the generator of the thread gave out, from its state before.
+void TracedProgram::check_random(std::span<CapturedCall* const> calls) const {
+  bool in_order = random_end_.seed == random_.seed && random_end_.offset >= random_.offset;
+  for (const CapturedCall* call : calls)
+    if (call->op.random_count)
+      in_order = in_order && call->seed == random_.seed && call->random_offset >= random_.offset &&
+                 call->random_offset <= random_end_.offset;
+  PELLUCID_CHECK(in_order, ValueError,
+                 "{}: the function sets the seed, or draws random numbers from a generator of its "
+                 "own, which a replay cannot do. Draw them outside and pass them as a tensor.",
+                 who_);
+}
+
+void TracedProgram::take_gradients(const Capture& capture, const Tensors& inputs,
+                                   const StorageNumbers& numbers, const TracedProgram* before) {
+  for (const auto& [tensor, gradient] : capture.changed_gradients()) {
+    Leaf l{.leaf = tensor};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].is_same(tensor)) l.input = static_cast<int>(i);
+    if (l.input >= 0) l.leaf = Tensor();
+    if (gradient.defined()) l.before = gradient.impl().storage;
+    if (before)
+      for (const Leaf& known : before->leaves_)
+        if (known.input == l.input && (l.input >= 0 || known.leaf.is_same(l.leaf)))
+          l.cleared = known.cleared || (known.exists_now && !gradient.defined());
+    const Tensor now = tensor.grad();
+    l.dropped = !now.defined();
+    if (now.defined() && now.impl().storage != l.before) {
+      const auto all = numbers.storages();
+      const auto at = std::find(all.begin(), all.end(), now.impl().storage.get());
+      const auto i = static_cast<size_t>(at - all.begin());
+      l.form = TensorForm(now);
+      if (at != all.end() && !program_->graph().storages[i].external &&
+          program_->graph().storages[i].writes > 0)
+        l.storage = static_cast<int>(i);
+      else
+        l.given = now;
+    }
+    leaves_.push_back(std::move(l));
+  }
+}
+
+void TracedProgram::note_gradients(TensorList inputs) const {
+  for (const Leaf& l : leaves_)
+    if (l.input < static_cast<int>(inputs.size()))
+      l.exists_now = leaf_of(l, inputs).grad().defined();
+}
+
+void TracedProgram::note_held() {
+  for (Slot& slot : slots_)
+    slot.held = slot.exists && !slot.number && !slot.live &&
+                slot.exists->refs.load(std::memory_order_acquire) > 1;
+}
+
+bool TracedProgram::fits(TensorList inputs) const {
+  if (inputs.size() != inputs_.size()) return true;  // run() tells what is wrong
+  for (const Slot& slot : slots_)
+    if (slot.held && slot.exists->refs.load(std::memory_order_acquire) == 1) return false;
+  for (const Leaf& l : leaves_) {
+    const Tensor& leaf = leaf_of(l, inputs);
+    if (!leaf.defined()) return true;
+    const Tensor now = leaf.grad();
+    if (l.before ? !now.defined() || now.impl().storage != l.before : now.defined() && !l.cleared)
+      return false;
+  }
+  return true;
 }
 
 void TracedProgram::check_same(const TracedProgram& later) const {
@@ -153,6 +253,13 @@ void TracedProgram::check_same(const TracedProgram& later) const {
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot &a = slots_[i], &b = later.slots_[i];
     if (a.live && b.live) continue;
+    if (a.constant && b.constant && a.exists && b.exists && a.exists->bytes == b.exists->bytes) {
+      PELLUCID_CHECK(std::memcmp(a.exists->data, b.exists->data, a.exists->bytes) == 0, ValueError,
+                     "{}: values that the function makes a tensor of changed between two calls. "
+                     "Give them as a tensor among the arguments.",
+                     who_);
+      continue;
+    }
     PELLUCID_CHECK(a.number == b.number && (!a.number || a.bits == b.bits), ValueError,
                    "{}: a number that the function uses changed between two calls. Give it as a "
                    "tensor among the arguments.",
@@ -208,6 +315,11 @@ void TracedProgram::check_distinct(const Tensors& inputs) const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
     const Storage* const s = inputs[i].impl().storage.get();
+    const auto first = static_cast<size_t>(shared_with_[i]);
+    PELLUCID_CHECK(inputs[first].impl().storage.get() == s, ValueError,
+                   "{}: arguments {} and {} were in the same memory when the function was traced, "
+                   "and are not now; give it copies each time.",
+                   who_, first, i);
     bool changed = false, other = false;
     for (const Slot& slot : slots_) {
       if (slot.input == static_cast<int>(i)) changed = changed || slot.writes > 0;
@@ -249,28 +361,53 @@ Tensors TracedProgram::run(TensorList given) const {
     if (slot.writes > 0) settle(*s);
     addresses[i] = s->data;
   }
-  program_->replay(addresses);
+  PhiloxRange random = random_;
+  if (random_end_.offset != random_.offset)
+    random = default_generator().reserve(random_end_.offset - random_.offset);
+  program_->replay(addresses, random_, random);
+  for (size_t i = 0; i < slots_.size(); ++i) {  // what was changed in a copy of another layout
+    if (slots_[i].writes == 0 || slots_[i].input < 0) continue;
+    const auto k = static_cast<size_t>(slots_[i].input);
+    if (inputs[k].impl().storage == given[k].impl().storage) continue;
+    const NoGradGuard off;
+    Tensor to = given[k].detach();
+    to.copy_(inputs[k]);
+  }
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].writes == 0) continue;
     Storage* s = slots_[i].exists.get();
     if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
     if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
   }
+  for (const Leaf& l : leaves_) {
+    Tensor& gradient = meta_of(leaf_of(l, given)).grad;
+    if (l.dropped) gradient = Tensor();
+    if (l.given.defined()) gradient = l.given.detach().clone();
+    if (l.storage < 0) continue;
+    Ref<TensorImpl> impl = new_impl(l.form.dtype, l.form.sizes);
+    impl->strides = l.form.strides;
+    impl->offset = l.form.offset;
+    impl->storage = made[static_cast<size_t>(l.storage)];
+    gradient = Tensor(std::move(impl));
+  }
   Tensors out;
   for (const Result& r : results_) {
-    if (r.storage < 0) {
-      out.push_back(r.given.defined() ? r.given.detach() : Tensor());
+    if (r.storage < 0 && r.input < 0) {
+      out.push_back(!r.given.defined() ? Tensor()
+                    : r.constant       ? r.given.detach().clone()
+                                       : r.given.detach());
       continue;
     }
-    const auto i = static_cast<size_t>(r.storage);
     Ref<TensorImpl> impl = new_impl(r.form.dtype, r.form.sizes);
     impl->strides = r.form.strides;
     impl->offset = r.form.offset;
-    impl->storage = made[i] ? made[i]
-                    : slots_[i].input < 0
-                        ? slots_[i].exists
-                        : inputs[static_cast<size_t>(slots_[i].input)].impl().storage;
-    out.emplace_back(Tensor(std::move(impl)));
+    const auto i = static_cast<size_t>(r.storage);
+    const int input = r.storage < 0 ? r.input : made[i] ? -1 : slots_[i].input;
+    impl->storage = input >= 0 ? inputs[static_cast<size_t>(input)].impl().storage
+                    : made[i]  ? made[i]
+                               : slots_[i].exists;
+    Tensor result(std::move(impl));
+    out.push_back(r.constant ? result.clone() : std::move(result));
   }
   return out;
 }
@@ -291,25 +428,47 @@ class WholeCapture {
  public:
   explicit WholeCapture(const char* who) : noted_(std::exchange(notes_callers, true)) {
     eval();  // what came before is no part of it
+    random_ = default_generator().get_state();
     own_.forbid_values(who);
     lazy_.emplace();
   }
   ~WholeCapture() {
+    allow_arguments();
     own_.discard();
     own_.allow_values();
     notes_callers = noted_;
   }
   WholeCapture(const WholeCapture&) = delete;
   Capture& capture() { return own_; }
+  /// The generator's state before the first call.
+  const PhiloxRange& random() const { return random_; }
   /// Runs what was captured.
   void run() {
+    allow_arguments();
     own_.allow_values();
     eval();
+  }
+  /// Whoever asks for their values is refused like one who asks for a result.
+  void forbid_arguments(const Tensors& arguments) {
+    for (const Tensor& t : arguments) {
+      if (!t.defined() || !t.impl().storage || is_pending(*t.impl().storage)) continue;
+      arguments_.push_back(t.impl().storage);
+      t.impl().storage->writer.store(&own_, std::memory_order_release);
+    }
   }
 
  private:
   Capture& own_ = Capture::own();
+  void allow_arguments() noexcept {
+    for (const Ref<Storage>& s : arguments_)
+      if (s->pending_writes.load(std::memory_order_relaxed) == 0)
+        s->writer.store(nullptr, std::memory_order_release);
+    arguments_.clear();
+  }
+
   const bool noted_;
+  std::vector<Ref<Storage>> arguments_;
+  PhiloxRange random_;
   std::optional<LazyGuard> lazy_;
 };
 
@@ -346,8 +505,16 @@ struct Sealed::State {
 Sealed::Sealed() : state_(std::make_unique<State>()) {}
 Sealed::~Sealed() = default;
 
-bool Sealed::traces() const {
+bool Sealed::traces(const Tensors& arguments) {
+  PELLUCID_CHECK(state_->tracer.load() != &this_thread, ValueError,
+                 "seal: the function calls itself, which a program cannot.");
   const std::lock_guard lock(state_->mutex);
+  // The second call may find what the first one left, and a third that does not fit begins anew.
+  if (state_->program && state_->calls > 1 && !state_->program->fits(arguments)) {
+    state_->program.reset();
+    state_->settled = false;
+    state_->calls = 0;
+  }
   return !state_->settled || state_->calls % 1024 == 1023;
 }
 
@@ -357,10 +524,12 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
     state_->check_others(others);
     state_->others_now = std::move(others);
     state_->arguments = arguments;
+    if (state_->program) state_->program->note_gradients(arguments);
     eval(arguments);
     for (const Tensor& t : arguments)
       if (t.defined()) t.expose();
     state_->capture.emplace("seal");
+    state_->capture->forbid_arguments(arguments);
     state_->tracer.store(&this_thread);
   } catch (...) {
     state_->mutex.unlock();
@@ -372,18 +541,30 @@ void Sealed::end(const Tensors& results, std::any prototype) {
   // The first call may differ from all others: optimisers make their state in it.
   const auto make = [&](const TracedProgram* before) {
     return std::make_unique<TracedProgram>("seal", true, state_->capture->capture(),
-                                           state_->arguments, results, before);
+                                           state_->arguments, results, state_->capture->random(),
+                                           before);
   };
-  std::unique_ptr<TracedProgram> program = make(state_->program.get());
-  const bool first = !state_->program, same = !first && program->key() == state_->program->key();
-  if (!first && !same && state_->calls == 1)
-    program = make(nullptr);
-  else if (!first)
-    state_->program->check_same(*program);
-  state_->settled = same;
+  std::unique_ptr<TracedProgram> program;
+  try {
+    program = make(state_->program.get());
+    const bool first = !state_->program;
+    const bool same = !first && program->key() == state_->program->key();
+    if (!first && !same && state_->calls == 1)
+      program = make(nullptr);
+    else if (!first)
+      state_->program->check_same(*program);
+    PELLUCID_CHECK(!same || !program->changes_constants(), ValueError,
+                   "seal: the function changes in place a tensor that it makes from values, as "
+                   "tensor(0); a replay would go on from the last one. Use zeros or full.");
+    state_->settled = same;
+  } catch (...) {
+    state_->capture.reset();  // nothing of it runs
+    throw;
+  }
   state_->capture->run();
   state_->capture.reset();
   state_->program = std::move(program);
+  state_->program->note_held();
   state_->prototype = std::move(prototype);
   state_->others = std::move(state_->others_now);
   state_->arguments.clear();
@@ -399,6 +580,12 @@ std::any Sealed::prototype() const {
 
 void Sealed::abandon() noexcept {
   if (state_->tracer.load() != &this_thread) return;
+  // As an eager call would, what the function did before it failed stays.
+  try {
+    if (state_->capture) state_->capture->run();
+  } catch (const std::exception&) {
+    // Whoever reads what could not be computed gets the error.
+  }
   state_->capture.reset();
   state_->arguments.clear();
   state_->tracer.store(nullptr);
@@ -498,7 +685,10 @@ Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensor
   const Tensors results = f(stand_ins);
   capture.capture().restore();
   auto traced = std::make_shared<detail::TracedProgram>("trace", false, capture.capture(),
-                                                        stand_ins, results);
+                                                        stand_ins, results, capture.random());
+  PELLUCID_CHECK(!traced->changes_constants(), ValueError,
+                 "trace: the function changes in place a tensor that it makes from values, as "
+                 "tensor(0); a second run would go on from the first. Use zeros or full.");
   traced->names = std::move(names);
   return Program(std::move(traced));
 }

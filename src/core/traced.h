@@ -27,15 +27,26 @@ class TracedProgram {
   /// afterwards and not returned stays in its place, and each run writes it again. `before` was
   /// made by an earlier call of the same function; where both differ, all this one can do is to say
   /// so.
+  /// `random`: the generator's state before the first call.
   TracedProgram(const char* who, bool keeps, Capture& capture, const Tensors& inputs,
-                const Tensors& results, const TracedProgram* before = nullptr);
+                const Tensors& results, const PhiloxRange& random,
+                const TracedProgram* before = nullptr);
 
   /// Runs it. Inputs are checked against those that it was made with.
   Tensors run(TensorList inputs) const;
+  /// Whether it still is what the function would do: the tensors that it uses are still those of
+  /// the program (p.data = … gives a parameter other memory), and gradients exist as they did.
+  bool fits(TensorList inputs) const;
+  /// To be called before the function is traced again: which gradients exist then.
+  void note_gradients(TensorList inputs) const;
+  /// To be called when the function's own references are gone.
+  void note_held();
   /// Throws ValueError where the other, made later by the same function, is another program: it
   /// names the first call that differs, with its line.
   void check_same(const TracedProgram& later) const;
 
+  /// Whether its calls change a tensor that the function makes from values of its own.
+  bool changes_constants() const { return changes_constants_; }
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
   const std::vector<ProgramStage>& stages() const { return stages_; }
@@ -50,11 +61,35 @@ class TracedProgram {
     uint64_t bits = 0;    // its value
     std::shared_ptr<const std::function<Tensor()>> live;  // gives it anew before each run
     int64_t writes = 0;
+    bool constant = false;  // made from values of the function's own
+    bool held = false;      // somebody beside the program had it when it was made
   };
-  struct Result {
-    int storage = -1;  // -1: undefined, or a tensor that no call made
+  /// A leaf whose gradient a run changes.
+  struct Leaf {
+    Tensor leaf;
+    int input = -1;        // or which input it is
+    Ref<Storage> before;   // its gradient, if it had one
+    bool cleared = false;  // the function drops a gradient that is there
+    // After a run it has none, one that the run made, a copy of one that no call made, or, changed,
+    // that from before.
+    bool dropped = false;
+    int storage = -1;
     TensorForm form;
     Tensor given;
+    mutable bool exists_now = false;  // note_gradients()
+  };
+  void take_gradients(const Capture& capture, const Tensors& inputs, const StorageNumbers& numbers,
+                      const TracedProgram* before);
+  void check_random(std::span<CapturedCall* const> calls) const;
+  const Tensor& leaf_of(const Leaf& leaf, TensorList inputs) const {
+    return leaf.input < 0 ? leaf.leaf : inputs[static_cast<size_t>(leaf.input)];
+  }
+  struct Result {
+    int storage = -1;  // -1: undefined, or a tensor that no call used
+    int input = -1;    // then: the input whose memory it shows
+    TensorForm form;
+    Tensor given;           // else
+    bool constant = false;  // made from values of the function's own: each run gives a copy
   };
   Tensor prepared(const Tensor& t, size_t i) const;
   void check_distinct(const Tensors& inputs) const;
@@ -63,10 +98,14 @@ class TracedProgram {
   ProgramKey key_;
   std::shared_ptr<ReplayProgram> program_;
   std::vector<TensorForm> inputs_;
+  std::vector<int> shared_with_;  // the first input in the same memory
   std::vector<Slot> slots_;
   std::vector<Result> results_;
-  std::vector<std::string> calls_;  // as text, with their lines
-  std::vector<uint64_t> numbers_;   // among their attributes
+  std::vector<Leaf> leaves_;
+  bool changes_constants_ = false;
+  PhiloxRange random_, random_end_;  // the generator before and after the calls of program_
+  std::vector<std::string> calls_;   // as text, with their lines
+  std::vector<uint64_t> numbers_;    // among their attributes
   std::vector<ProgramStage> stages_;
 };
 

@@ -53,6 +53,7 @@ struct Node {
   Attrs attrs = {};       ///< borrowed from whoever made the graph
   uint32_t call = 0;      ///< which captured call it is
   bool in_place = false;  ///< output 0 is input 0
+  bool tracked = false;   ///< its hidden outputs are wanted: a gradient reads them
   bool unique = false;    ///< never merged with an equal node: random numbers, recomputation
   uint64_t seed = 0, random_offset = 0;  ///< of an op that draws random numbers
   std::vector<Use> inputs;

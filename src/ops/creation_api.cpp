@@ -2,8 +2,11 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "core/capture.h"
+#include "ops/new_values.h"
 #include "pellucid/creation.h"
 #include "pellucid/ops.h"
+#include "tensor/mode.h"
 #include "tensor/phantom.h"
 
 namespace pellucid {
@@ -12,7 +15,7 @@ namespace detail {
 
 TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType dtype)
     : dtype_(dtype), sizes_({static_cast<int64_t>(count)}) {
-  values_ = empty(sizes_, dtype);
+  values_ = new_values(sizes_, dtype);
   if (count && has_values(values_.impl()))
     std::copy_n(static_cast<const char*>(values), values_.nbytes(),
                 static_cast<char*>(values_.raw_data()));
@@ -20,7 +23,7 @@ TensorDataContainer::TensorDataContainer(const void* values, size_t count, DType
 
 TensorDataContainer::TensorDataContainer(const std::vector<bool>& values)
     : dtype_(kBool), sizes_({static_cast<int64_t>(values.size())}) {
-  values_ = empty(sizes_, kBool);
+  values_ = new_values(sizes_, kBool);
   if (has_values(values_.impl())) std::copy(values.begin(), values.end(), values_.raw<bool>());
 }
 
@@ -53,6 +56,15 @@ void TensorDataContainer::write(const Tensor& to, int64_t& at) const {
   }
 }
 
+Tensor new_values(IntArrayRef sizes, DType dtype) {
+  if ((modes & kCapture) == 0 || (modes & kEstimate)) return empty(sizes, dtype);
+  const ModeScope at_once(kCapture, false);
+  Tensor t = empty(sizes, dtype);
+  if (Capture& own = Capture::own(); own.forbids_values() && t.has_storage())
+    own.constants.push_back(t.impl().storage);
+  return t;
+}
+
 Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
   options.device().require_available("tensor");
   if (!options.has_dtype()) {
@@ -60,10 +72,13 @@ Tensor TensorDataContainer::to_tensor(TensorOptions options) const {
                is_float = dtype_ == kFloat32 || dtype_ == kFloat64;
     options = options.dtype(is_integer ? kInt64 : is_float ? get_default_dtype() : dtype_);
   }
-  const Tensor flat = sizes_.empty() ? empty({}, *options.dtype_opt())
-                                     : empty({checked_numel(sizes_)}, *options.dtype_opt());
+  const Tensor flat = sizes_.empty() ? new_values({}, *options.dtype_opt())
+                                     : new_values({checked_numel(sizes_)}, *options.dtype_opt());
   int64_t at = 0;
-  write(flat, at);
+  {
+    const ModeScope at_once(kCapture, (modes & kEstimate) != 0 && (modes & kCapture) != 0);
+    write(flat, at);
+  }
   Tensor t(alias_impl(flat.impl()));
   t.impl().set_contiguous(sizes_);
   if (options.requires_grad()) t.requires_grad_();

@@ -9,6 +9,7 @@
 #include "pellucid/autograd.h"
 #include "pellucid/compile.h"
 #include "pellucid/creation.h"
+#include "pellucid/data.h"
 #include "pellucid/memory.h"
 #include "pellucid/nn.h"
 #include "pellucid/operators.h"
@@ -318,6 +319,327 @@ TEST_CASE("seal: called by several threads, calls take turns") {
     });
   for (std::thread& t : threads) t.join();
   CHECK(wrong == std::vector<int>(4, 0));
+}
+
+// Whether a sealed function gives the bits of the plain one for each of these arguments, in turn.
+template <class F, class... Args>
+void check_sealed(const F& f, const std::vector<std::tuple<Args...>>& arguments) {
+  auto sealed = compile(f).seal();
+  for (const auto& a : arguments) {
+    const auto expected = std::apply(f, a), found = std::apply(sealed, a);
+    Tensors one, other;
+    detail::visit_tensors(expected, [&](const Tensor& t) { one.push_back(t); });
+    detail::visit_tensors(found, [&](const Tensor& t) { other.push_back(t); });
+    REQUIRE(one.size() == other.size());
+    for (size_t i = 0; i < one.size(); ++i) CHECK(one[i].equal(other[i]));
+  }
+}
+
+TEST_CASE("seal: results that are arguments, or parts of them, are those of the call") {
+  using Two = std::tuple<Tensor, Tensor>;
+  std::vector<Two> calls;
+  for (int i = 0; i < 5; ++i) calls.emplace_back(full({3, 2}, 1.0 * i), full({3, 2}, 10.0 * i));
+  check_sealed([](const Tensor& x, const Tensor& y) { return Tensors{x, y + 1}; }, calls);
+  check_sealed(
+      [](const Tensor& x, const Tensor& y) {
+        return Tensors{x.t(), y.select(0, 1)};
+      },
+      calls);
+  check_sealed([](const Tensor& x, const Tensor&) { return x; }, calls);
+  const Program p = trace(
+      [](const Tensors& in) {
+        return Tensors{in[0], in[0].t()};
+      },
+      {{"x", zeros({2, 3})}});
+  const Tensors out = p.run({{"x", full({2, 3}, 7.0)}});
+  CHECK(out[0].equal(full({2, 3}, 7.0)));
+  CHECK(out[1].equal(full({3, 2}, 7.0)));
+}
+
+TEST_CASE("seal: arguments that share memory in one call and not in another are not mixed up") {
+  auto f = compile([](const Tensor& x, const Tensor& y) { return x + 2 * y; }).seal();
+  const Tensor x = ones({4}), y = full({4}, 5.0);
+  for (int i = 0; i < 3; ++i) CHECK(f(x, x).equal(full({4}, 3.0)));
+  CHECK_THROWS_AS(f(x, y), ValueError);
+  auto g = compile([](const Tensor& x, const Tensor& y) { return x + 2 * y; }).seal();
+  for (int i = 0; i < 3; ++i) CHECK(g(x, y).equal(full({4}, 11.0)));
+  CHECK(g(x, x).equal(full({4}, 3.0)));
+}
+
+TEST_CASE("seal: an argument that is changed in place is changed, whatever its strides are") {
+  auto f = compile([](const Tensor& x) { x.add_(1); }).seal();
+  for (int i = 0; i < 3; ++i) {
+    const Tensor x = zeros({4, 3});
+    f(x);
+    CHECK(x.equal(ones({4, 3})));
+  }
+  const Tensor whole = zeros({3, 4}), other = whole.t();
+  const auto version = whole._version();
+  f(other);
+  CHECK(whole.equal(ones({3, 4})));
+  CHECK(whole._version() > version);
+}
+
+TEST_CASE("seal: examples are taken apart, and what cannot be is refused") {
+  using data::Example;
+  auto sum = compile([](const Example<>& e) { return e.data + e.target; }).seal();
+  for (int i = 0; i < 5; ++i)
+    CHECK(sum(Example<>(full({2}, 1.0 * i), full({2}, 1.0))).equal(full({2}, i + 1.0)));
+  struct Batch {
+    Tensor data;
+  };
+  auto own = compile([](const Batch& b) { return b.data + 1; }).seal();
+  CHECK_THROWS_AS(own(Batch{ones({2})}), ValueError);
+  auto scaled = compile([](const std::pair<Tensor, int>& p) { return p.first * p.second; }).seal();
+  for (int i = 0; i < 3; ++i) CHECK(scaled(std::pair(Tensor(ones({2})), 3)).equal(full({2}, 3.0)));
+  CHECK_THROWS_AS(scaled(std::pair(Tensor(ones({2})), 4)), ValueError);
+}
+
+TEST_CASE("seal: gradients arrive as in plain calls, whoever drops them") {
+  enum class Drops { Nobody, FirstInside, LastInside, Outside, Sometimes };
+  for (const Drops drops :
+       {Drops::Nobody, Drops::FirstInside, Drops::LastInside, Drops::Outside, Drops::Sometimes}) {
+    CAPTURE(static_cast<int>(drops));
+    const auto train = [&](bool sealed) {
+      manual_seed(1);
+      nn::Linear net(6, 4);
+      optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1));
+      const auto backward = [&](const Tensor& x) {
+        if (drops == Drops::FirstInside) sgd.zero_grad();
+        const Tensor loss = net(x).square().mean();
+        loss.backward();
+        if (drops == Drops::LastInside) {
+          sgd.step();
+          sgd.zero_grad();
+        }
+        return loss.detach();
+      };
+      auto step = compile(backward);
+      if (sealed) step.seal();
+      Tensors seen;
+      for (int i = 0; i < 8; ++i) {
+        const Tensor x = randn({5, 6});
+        seen.push_back(sealed ? step(x) : backward(x));
+        if (drops != Drops::LastInside) {
+          seen.push_back(net->weight.grad().clone());
+          sgd.step();
+        }
+        if (drops == Drops::Outside || (drops == Drops::Sometimes && i % 3 == 2)) sgd.zero_grad();
+      }
+      seen.push_back(net->weight.detach().clone());
+      return seen;
+    };
+    const Tensors plain = train(false), sealed = train(true);
+    REQUIRE(plain.size() == sealed.size());
+    for (size_t i = 0; i < plain.size(); ++i) {
+      CAPTURE(i);
+      CHECK(plain[i].equal(sealed[i]));
+    }
+  }
+}
+
+TEST_CASE("seal: gradients that read hidden results of a call are those of plain calls") {
+  const Tensor w = randn({4, 3, 3, 3}).requires_grad_();
+  check_sealed(
+      [&](const Tensor& x) {
+        const Tensor y = max_pool2d(conv2d(x, w), {2, 2}).square().sum();
+        return autograd::grad({y}, {w})[0];
+      },
+      std::vector<std::tuple<Tensor>>{randn({2, 3, 34, 34}), randn({2, 3, 34, 34}),
+                                      randn({2, 3, 34, 34}), randn({2, 3, 34, 34})});
+  std::vector<std::tuple<Tensor>> queries;
+  for (int i = 0; i < 5; ++i) queries.emplace_back(randn({2, 4, 40, 16}));
+  check_sealed(
+      [](const Tensor& q) {
+        const Tensor leaf = q.detach().requires_grad_();
+        const Tensor y = scaled_dot_product_attention(leaf, q, q).square().sum();
+        return autograd::grad({y}, {leaf})[0];
+      },
+      queries);
+}
+
+TEST_CASE("seal: memory of the program's own is read anew, and values of arguments are refused") {
+  std::vector<float> memory(8, 1);
+  auto f = compile([](const Tensor& x) { return x * 2; }).seal();
+  for (int i = 0; i < 5; ++i) {
+    std::fill(memory.begin(), memory.end(), static_cast<float>(i));
+    CHECK(f(from_blob(memory.data(), {8})).equal(full({8}, 2.0 * i)));
+  }
+  auto scaled = compile([](const Tensor& x, const Tensor& by) { return x * by.item<float>(); });
+  scaled.seal();
+  CHECK_THROWS_AS(scaled(ones({2}), full({}, 2.0)), ValueError);
+  auto chosen = compile(
+      [](const Tensor& x, const Tensor& flag) { return *flag.data_ptr<float>() > 0 ? x : x + 1; });
+  CHECK_THROWS_AS(chosen.seal()(ones({2}), ones({1})), ValueError);
+  const Tensor kept = ones({1});
+  CHECK_THROWS_AS(chosen.seal()(ones({2}), kept), ValueError);
+  CHECK(kept.item<float>() == 1);  // it can be read again
+}
+
+TEST_CASE("seal: the gradient of an argument goes to the argument of the call") {
+  auto f = compile([](const Tensor& x) { x.square().sum().backward(); }).seal();
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = full({3}, 1.0 * i).requires_grad_();
+    f(x);
+    REQUIRE(x.grad().defined());
+    CHECK(x.grad().equal(full({3}, 2.0 * i)));
+  }
+}
+
+TEST_CASE("seal: a parameter that gets other memory is seen") {
+  nn::Linear net(3, 2);
+  auto f = compile([&](const Tensor& x) { return net(x); }).seal();
+  const NoGradGuard off;
+  const Tensor x = ones({1, 3});
+  for (int i = 0; i < 6; ++i) {
+    net->weight.set_data(full({2, 3}, 1.0 * (i / 2)));
+    net->bias.set_data(zeros({2}));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
+  }
+}
+
+TEST_CASE("seal: random numbers are those of plain calls") {
+  const Tensor x = ones({50});
+  const auto draws = [&](const Tensor& t) {
+    const Tensor unused = rand({7});
+    return dropout(t, 0.5, true) + rand({50});
+  };
+  const auto run = [&](bool sealed) {
+    auto f = compile(draws);
+    if (sealed) f.seal();
+    manual_seed(4);
+    Tensors out;
+    for (int i = 0; i < 5; ++i) {
+      out.push_back(sealed ? f(x) : draws(x));
+      out.push_back(rand({3}));
+    }
+    return out;
+  };
+  const Tensors plain = run(false), sealed = run(true);
+  for (size_t i = 0; i < plain.size(); ++i) CHECK(plain[i].equal(sealed[i]));
+  auto seeds = compile([](const Tensor& t) {
+    manual_seed(3);
+    return t + rand({50});
+  });
+  CHECK_THROWS_AS(seeds.seal()(x), ValueError);
+}
+
+TEST_CASE("seal: tensors made from values are constants, which results do not share") {
+  auto f = compile([](const Tensor& x) {
+    const Tensor index = tensor({1, 0});
+    return Tensors{x.index_select(0, index) + tensor(std::vector<double>{1, 2}).to(kFloat32),
+                   tensor({5.0, 6.0})};
+  });
+  f.seal();
+  for (int i = 0; i < 5; ++i) {
+    const Tensors out = f(tensor({1.0 * i, 10.0 * i}));
+    CHECK(out[0].equal(tensor({10.0 * i + 1, i + 2.0})));
+    CHECK(out[1].equal(tensor({5.0, 6.0})));
+    out[1].zero_();
+  }
+  auto counts = compile([](const Tensor& x) { return tensor(0.0).add_(x.sum()); }).seal();
+  counts(ones({2}));
+  CHECK_THROWS_AS(counts(ones({2})), ValueError);
+}
+
+TEST_CASE("seal: what a function did before it failed stays, as in a plain call") {
+  const Tensor count = zeros({1});
+  auto f = compile([&](const Tensor& x) {
+    count.add_(1);
+    return x.sum().item<float>() > 0 ? x : x + 1;
+  });
+  f.seal();
+  CHECK_THROWS_AS(f(ones({2})), ValueError);
+  CHECK(count.item<float>() == 1);
+  auto again = compile([&](const Tensor& x) { return x + count; }).seal();
+  for (int i = 0; i < 3; ++i) CHECK(again(ones({1})).item<float>() == 2);
+}
+
+TEST_CASE("compile: compiled and sealed functions inside others belong to these") {
+  auto inner = compile([](const Tensor& x) { return (x * 2).relu(); }, CompileMode::Always);
+  auto sealed_inner = compile([](const Tensor& x) { return x + 1; }).seal();
+  const auto both = [&](const Tensor& x) { return sealed_inner(inner(x)) * 3; };
+  auto outer = compile(both, CompileMode::Always);
+  auto sealed = compile(both).seal();
+  for (int i = 0; i < 5; ++i) {
+    const Tensor x = full({100}, 1.0 * i);
+    CHECK(outer(x).equal(full({100}, (2.0 * i + 1) * 3)));
+    CHECK(sealed(x).equal(full({100}, (2.0 * i + 1) * 3)));
+  }
+}
+
+TEST_CASE("compile: a whole program refuses to be split") {
+  auto f = compile(
+      [](const Tensor& x) {
+        const Tensor y = x * 2;
+        return y.sum().item<float>() > 3 ? y : -y;
+      },
+      CompileMode::Whole);
+  for (int i = 0; i < 3; ++i) {
+    std::string said;
+    try {
+      f(ones({4}));
+    } catch (const ValueError& e) { said = e.what(); }
+    CHECK(said.find("asks for a value") != std::string::npos);
+  }
+  auto fine = compile([](const Tensor& x) { return (x * 2).exp().sum(); }, CompileMode::Whole);
+  for (int i = 0; i < 3; ++i) CHECK(fine(zeros({4})).item<float>() == 4);
+}
+
+TEST_CASE("program: a part that is asked for replays, too, and the rest stays right") {
+  const auto train = [](bool lazy, int64_t& found) {
+    manual_seed(5);
+    nn::Sequential net;
+    for (int i = 0; i < 4; ++i) {
+      net->push_back(nn::Linear(32, 32));
+      net->push_back(nn::GELU());
+      net->push_back(nn::Dropout(0.2));
+    }
+    optim::AdamW adam(net->parameters(), optim::AdamWOptions(0.01));
+    const Tensor x = randn({16, 32}), count = zeros({1});
+    std::vector<float> losses;
+    const int64_t before = ProgramCache::get().found();
+    for (int i = 0; i < 8; ++i) {
+      const LazyGuard guard(lazy);
+      Tensor y = net->forward(x);
+      for (int k = 0; k < 10; ++k) y = y * 1.01 + 0.1;
+      const Tensor kept = y.exp();  // read by nobody until the end
+      y.mul_(0.5);                  // what was captured before reads what was before
+      const Tensor loss = y.square().mean();
+      count.add_(1);
+      losses.push_back(loss.item<float>());  // the forward part runs
+      loss.backward();
+      adam.step();
+      adam.zero_grad();
+      losses.push_back(kept.sum().item<float>());
+    }
+    for (const Tensor& p : net->parameters()) losses.push_back(p.sum().item<float>());
+    losses.push_back(count.item<float>());
+    found = ProgramCache::get().found() - before;
+    return losses;
+  };
+  int64_t lazily = 0, eagerly = 0;
+  CHECK(train(true, lazily) == train(false, eagerly));
+  CHECK((LazyGuard::is_enabled() || lazily >= 8));  // ambient capture goes on across steps
+}
+
+TEST_CASE("explain: what a program took to make, and gradients that nobody needs any more") {
+  nn::Linear net(8, 4);
+  optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1));
+  const auto step = [&](bool last) {
+    if (!last) sgd.zero_grad();
+    net(ones({2, 8})).sum().backward();
+    sgd.step();
+    if (last) sgd.zero_grad();
+  };
+  const Explanation first = explain([&] { step(false); });
+  CHECK(first.made_seconds > 0);
+  CHECK(first.gradient_bytes_left == (8 * 4 + 4) * 4);
+  CHECK(first.text().find("zero_grad() at its end frees them") != std::string::npos);
+  sgd.zero_grad();
+  CHECK(explain([&] { step(true); }).gradient_bytes_left == 0);
 }
 
 TEST_CASE("trace: a program runs by the names of its inputs") {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -25,26 +26,76 @@ concept RangeLike = requires(T& t) {
   requires !std::is_same_v<std::remove_cvref_t<decltype(*t.begin())>, std::remove_cv_t<T>>;
 };
 
-/// Calls f with each tensor in a value, in order.
-template <class T, class F> void visit_tensors(T& value, const F& f) {
+template <class T>
+concept ExampleLike = requires(T& t) {  // data::Example
+  typename T::DataType;
+  t.data;
+};
+
+/// Calls f with each tensor in a value, in order, and g with each part that has none.
+template <class T, class F, class G> void visit_parts(T& value, const F& f, const G& g) {
   using Plain = std::remove_cv_t<T>;
   if constexpr (std::is_same_v<Plain, Tensor>) {
     f(value);
   } else if constexpr (std::is_base_of_v<Tensor, Plain>) {
     f(static_cast<std::conditional_t<std::is_const_v<T>, const Tensor, Tensor>&>(value));
-  } else if constexpr (std::is_arithmetic_v<Plain> || std::is_pointer_v<Plain> ||
+  } else if constexpr (!std::is_class_v<Plain> ||
                        std::is_convertible_v<const Plain&, std::string_view>) {
-    // no tensors
+    g(value);
   } else if constexpr (TupleLike<Plain>) {
-    std::apply([&](auto&... parts) { (visit_tensors(parts, f), ...); }, value);
+    std::apply([&](auto&... parts) { (visit_parts(parts, f, g), ...); }, value);
   } else if constexpr (RangeLike<T>) {
-    for (auto&& part : value) visit_tensors(part, f);
+    uint64_t count = 0;
+    for (auto&& part : value) {
+      visit_parts(part, f, g);
+      ++count;
+    }
+    g(count);
   } else if constexpr (requires {
                          value.has_value();
                          *value;
                        }) {
-    if (value.has_value()) visit_tensors(*value, f);
+    g(value.has_value());
+    if (value.has_value()) visit_parts(*value, f, g);
+  } else if constexpr (ExampleLike<Plain>) {
+    visit_parts(value.data, f, g);
+    if constexpr (requires { value.target; }) visit_parts(value.target, f, g);
+  } else {
+    g(value);
   }
+}
+
+/// Calls f with each tensor in a value, in order.
+template <class T, class F> void visit_tensors(T& value, const F& f) {
+  visit_parts(value, f, [](const auto&) {});
+}
+
+template <class T> constexpr bool parts_can_be_split();
+/// Whether all tensors in a value are found by visit_tensors, or it can be told from others of its
+/// type. What a class of the program's own holds is not known.
+template <class T> constexpr bool can_be_split = parts_can_be_split<std::remove_cvref_t<T>>();
+
+template <class T> constexpr bool parts_can_be_split() {
+  if constexpr (!std::is_class_v<T> && !std::is_union_v<T>)
+    return true;
+  else if constexpr (std::is_base_of_v<Tensor, T> ||
+                     std::is_convertible_v<const T&, std::string_view>)
+    return true;
+  else if constexpr (TupleLike<T>)
+    return []<class... Parts>(std::type_identity<std::tuple<Parts...>>) {
+      return (true && ... && can_be_split<Parts>);
+    }(std::type_identity<decltype(std::tuple_cat(std::declval<T>()))>{});
+  else if constexpr (RangeLike<T>)
+    return can_be_split<decltype(*std::declval<T&>().begin())>;
+  else if constexpr (requires(T & t) {
+                       t.has_value();
+                       *t;
+                     })
+    return can_be_split<decltype(*std::declval<T&>())>;
+  else if constexpr (ExampleLike<T>)
+    return can_be_split<typename T::DataType> && can_be_split<typename T::TargetType>;
+  else
+    return std::is_empty_v<T> || requires(const T& t) { std::hash<T>{}(t); };
 }
 
 /// The elements of all tensors in an argument.
@@ -54,17 +105,19 @@ template <class T> int64_t elements_in(const T& argument) {
   return n;
 }
 
-/// Adds the tensors of an argument, or a hash of an argument that has none and can be hashed.
+/// Adds the tensors of an argument, and hashes of what else is in it and can be hashed.
 template <class T>
 void split_argument(const T& argument, std::vector<Tensor>& tensors,
                     std::vector<uint64_t>& others) {
-  const size_t before = tensors.size();
-  visit_tensors(argument, [&](const Tensor& t) { tensors.push_back(t); });
-  if (tensors.size() != before) return;
-  if constexpr (requires { std::hash<T>{}(argument); })
-    others.push_back(std::hash<T>{}(argument));
-  else if constexpr (std::is_convertible_v<const T&, std::string_view>)
-    others.push_back(std::hash<std::string_view>{}(std::string_view(argument)));
+  visit_parts(
+      argument, [&](const Tensor& t) { tensors.push_back(t); },
+      [&](const auto& other) {
+        using Other = std::remove_cvref_t<decltype(other)>;
+        if constexpr (std::is_convertible_v<const Other&, std::string_view>)
+          others.push_back(std::hash<std::string_view>{}(std::string_view(other)));
+        else if constexpr (requires { std::hash<Other>{}(other); })
+          others.push_back(std::hash<Other>{}(other));
+      });
 }
 
 }  // namespace pellucid::detail

@@ -1,0 +1,284 @@
+"""Sealed functions, traced programs and compiled modules: what changes between calls is seen, or refused, never ignored."""
+import collections
+import copy
+import dataclasses
+import threading
+
+import pytest
+
+import pellucid as torch
+from pellucid import nn
+from pellucid.nn import functional as F
+
+
+def same(a, b):
+    """Whether two nested results have equal tensors."""
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if dataclasses.is_dataclass(a):
+        return type(a) is type(b) and same(vars(a), vars(b))
+    if isinstance(a, dict):
+        return type(a) is type(b) and list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    name: str = "batch"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    y: torch.Tensor
+    parts: list
+
+
+Pair = collections.namedtuple("Pair", "first second")
+COUNTED = collections.defaultdict(list)
+
+RESULTS = [
+    lambda x, y: x,
+    lambda x, y: (x.t(), y),
+    lambda x, y: {"sum": x + y, "given": y[0]},
+    lambda x, y: Pair(x * 2, None),
+    lambda x, y: Result(x + 1, [y, (x - y,)]),
+    lambda x, y: collections.OrderedDict(a=x + y, b=3),
+    lambda x, y: collections.defaultdict(list, {"a": x + y}),
+    lambda x, y: [Batch(x + y), None, "text", 2.5],
+    lambda x, y: torch.cat([x, y]).split(2),
+]
+
+
+@pytest.mark.parametrize("f", RESULTS)
+def test_results_of_every_form_are_those_of_the_call(f):
+    sealed = torch.compile(f).seal()
+    for i in range(6):
+        x, y = torch.full((3, 2), float(i)), torch.randn(3, 2)
+        assert same(sealed(x, y), f(x, y))
+
+
+def test_arguments_of_every_form():
+    f = lambda batch, *rest, scale: batch.x * scale["by"] + sum(rest)
+    sealed = torch.compile(f).seal()
+    for i in range(6):
+        args = Batch(torch.full((3,), float(i))), torch.randn(3), torch.randn(3)
+        scale = {"by": torch.tensor(float(i))}
+        assert torch.equal(sealed(*args, scale=scale), f(*args, scale=scale))
+
+
+@pytest.mark.parametrize("before, after", [(1, 1.0), (1, True), (0.0, False), ("a", "b"), ([1, 2], [1, 3]), ({"a": 1}, {"b": 1})])
+def test_an_argument_that_is_no_tensor_may_not_change(before, after):
+    sealed = torch.compile(lambda x, other: x + 1).seal()
+    for _ in range(3):
+        sealed(torch.ones(2), before)
+    with pytest.raises(ValueError, match="no tensor changed"):
+        sealed(torch.ones(2), after)
+
+
+def test_what_cannot_be_taken_apart_is_refused():
+    class Holder:
+        def __init__(self, x):
+            self.x = x
+    with pytest.raises(ValueError, match="Holder holds tensors"):
+        torch.compile(lambda x: Holder(x + 1)).seal()(torch.ones(2))
+    with pytest.raises(ValueError, match="Holder holds tensors"):
+        torch.compile(lambda h: h.x + 1).seal()(Holder(torch.ones(2)))
+    with pytest.raises(ValueError, match="iterator"):
+        torch.compile(lambda x: (t for t in [x + 1])).seal()(torch.ones(2))
+
+
+def trained(sealed, where, make=lambda p: torch.optim.SGD(p, lr=0.1)):
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 2))
+    optimizer = make(net.parameters())
+
+    def step(x):
+        if where == "first":
+            optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        if where in ("first", "last"):
+            optimizer.step()
+        if where == "last":
+            optimizer.zero_grad()
+        return loss.detach()
+    f = torch.compile(step).seal() if sealed else step
+    seen = []
+    for i in range(9):
+        seen.append(f(torch.randn(5, 6)))
+        if where not in ("first", "last"):
+            seen += [p.grad.clone() for p in net.parameters()]
+            optimizer.step()
+            if where == "outside" or (where == "sometimes" and i % 2):
+                optimizer.zero_grad()
+        if i == 4:  # a checkpoint is loaded
+            optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+            net[0].weight.data = net[0].weight.data * 0.5
+        if i == 6:
+            net.load_state_dict({k: v * 0.9 for k, v in net.state_dict().items()})
+    return seen + [p.detach().clone() for p in net.parameters()]
+
+
+@pytest.mark.parametrize("where", ["first", "last", "outside", "sometimes", "never"])
+@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=0.01)])
+def test_training_is_that_of_the_plain_step(where, make):
+    assert same(trained(True, where, make), trained(False, where, make))
+
+
+def test_gradients_of_arguments_go_to_the_argument():
+    sealed = torch.compile(lambda x: x.square().sum().backward()).seal()
+    for i in range(5):
+        x = torch.full((3,), float(i), requires_grad=True)
+        sealed(x)
+        assert torch.equal(x.grad, torch.full((3,), 2.0 * i))
+
+
+def test_random_numbers():
+    def f(x):
+        torch.rand(5)
+        return F.dropout(x, 0.5) + torch.rand(20)
+    def run(f):
+        torch.manual_seed(3)
+        return [t for _ in range(5) for t in (f(torch.ones(20)), torch.rand(2))]
+    assert same(run(torch.compile(f).seal()), run(f))
+    generator = torch.Generator()
+    with pytest.raises(ValueError, match="generator of its own"):
+        torch.compile(lambda x: x + torch.rand(20, generator=generator)).seal()(torch.ones(20))
+
+
+def test_threads_take_turns():
+    sealed = torch.compile(lambda x: (x * 2).sum()).seal()
+    found = []
+    def work():
+        for i in range(30):
+            found.append(float(sealed(torch.full((10,), float(i)))) == 20.0 * i)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not any(t.is_alive() for t in threads)
+    assert len(found) == 120 and all(found)
+
+
+def test_compiled_inside_sealed_and_traced():
+    model = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    inner = torch.compile(lambda x: x + 1).seal()
+    f = lambda x: inner(model(x)) * 2
+    sealed = torch.compile(f).seal()
+    traced = torch.jit.trace(f, (torch.randn(3, 4),))
+    for _ in range(5):
+        x = torch.randn(3, 4)
+        assert torch.equal(sealed(x), f(x))
+        assert torch.equal(traced(x), f(x))
+
+
+def test_traced_programs_give_arguments_back_and_take_numbers():
+    both = torch.jit.trace(lambda a, b: (a, b.t(), a + 1), (torch.ones(2), torch.ones(2, 3)))
+    a, b = torch.randn(2), torch.randn(2, 3)
+    assert same(both(a, b), (a, b.t(), a + 1))
+    add = torch.jit.trace(lambda a, b: a + b, (torch.tensor(0.), torch.tensor(0.)))
+    assert float(add.run(a=2, b=torch.tensor(3.))) == 5
+    strided = torch.jit.trace(lambda x: x.add_(1), (torch.ones(3, 2),))
+    x = torch.zeros(2, 3)
+    strided(x.t())
+    assert torch.equal(x, torch.ones(2, 3))
+
+
+def test_fullgraph_refuses_what_splits_the_program():
+    f = torch.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="asks for a value"):
+            f(torch.ones(3))
+    assert torch.equal(torch.compile(lambda x: x * 2 + 1, fullgraph=True)(torch.ones(3)), torch.full((3,), 3.0))
+
+
+def test_backends():
+    with pytest.raises(RuntimeError, match="Invalid backend"):
+        torch.compile(lambda x: x, backend="nonsense")
+    with pytest.warns(UserWarning, match="not called"):
+        torch.compile(lambda x: x, backend=lambda graph, inputs: graph)
+
+
+def test_a_compiled_module_has_one_state_with_its_module():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+    compiled = torch.compile(net)
+    compiled.eval()
+    assert not net.training and not net[1].training and not compiled.training
+    net.train()
+    assert compiled.training
+    compiled.flag = 3
+    assert net.flag == 3 and compiled.flag == 3
+    del compiled.flag
+    assert not hasattr(net, "flag")
+    assert len(compiled) == 2 and compiled[0] is net[0] and list(compiled) == list(net) and bool(compiled)
+    compiled[1] = nn.Identity()
+    assert torch.equal(compiled(torch.ones(1, 4)), net(torch.ones(1, 4)))
+    with pytest.raises(TypeError):
+        len(torch.compile(nn.Linear(2, 2)))
+    assert torch.compile(nn.Linear(2, 2))
+    again = copy.deepcopy(compiled)
+    assert list(again.state_dict()) == list(compiled.state_dict())
+
+
+def test_a_failure_leaves_what_was_done():
+    net = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(net.parameters())
+
+    def step(x):
+        net(x).sum().backward()
+        optimizer.step()
+        raise RuntimeError("the end")
+    sealed = torch.compile(step).seal()
+    before = net.weight.detach().clone()
+    with pytest.raises(RuntimeError, match="the end"):
+        sealed(torch.ones(1, 3))
+    assert not torch.equal(net.weight, before)
+    optimizer.step()
+    assert torch.isfinite(net.weight).all()
+
+
+def test_hidden_results_arrays_and_modes():
+    w = nn.Parameter(torch.randn(8, 3, 3, 3))
+    pooled = lambda x: torch.autograd.grad(F.max_pool2d(F.conv2d(x, w), 2).square().sum(), w)[0]
+    sealed = torch.compile(pooled).seal()
+    for _ in range(4):
+        x = torch.randn(2, 3, 34, 34)
+        assert torch.equal(sealed(x), pooled(x))
+    numpy = pytest.importorskip("numpy")
+    doubled = torch.compile(lambda x: x * 2).seal()
+    assert [doubled(torch.from_numpy(numpy.full(2, i, "f")))[0].item() for i in range(4)] == [0, 2, 4, 6]
+    picked = torch.compile(lambda x: x.gather(0, torch.tensor([1])) + 1).seal()
+    assert [picked(torch.full((3,), float(i))).item() for i in range(4)] == [1, 2, 3, 4]
+    for f in (lambda x, k: x * k.item(), lambda x, k: x if k else x + 1, lambda x, k: x + k.numpy(), lambda x, k: x * k.tolist()[0]):
+        k = torch.ones(1)
+        with pytest.raises(ValueError, match="asks for a value"):
+            torch.compile(f).seal()(torch.ones(2), k)
+        assert k.item() == 1
+    net = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.9))).seal()
+    for _ in range(4):
+        net(torch.ones(2, 4))
+    net.eval()
+    for _ in range(4):
+        assert torch.equal(net(torch.ones(2, 4)), net._orig_mod(torch.ones(2, 4)))
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop"])
+def test_every_optimiser_can_be_sealed(name):
+    def run(sealed):
+        torch.manual_seed(0)
+        net = nn.Linear(4, 3)
+        optimizer = getattr(torch.optim, name)(net.parameters(), lr=0.01)
+
+        def step(x):
+            net(x).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        f = torch.compile(step).seal() if sealed else step
+        for _ in range(6):
+            f(torch.randn(2, 4))
+        return [p.detach().clone() for p in net.parameters()]
+    assert same(run(True), run(False))
