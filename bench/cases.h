@@ -43,6 +43,7 @@ int serve();
 
 /// The value in `result`, and its block given back first: the next result gets the same block, as
 /// in a steady loop.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
 template <class F> Work reusing(std::vector<Tensor> inputs, F f) {
   auto kept = std::make_shared<Tensor>();
   return {.once =

@@ -50,8 +50,8 @@ class Step {
 };
 
 /// Forward, backward, step, zero_grad.
-Work training(const Model& model, std::shared_ptr<optim::Optimizer> optimizer,
-              std::vector<Tensor> batch, std::function<Tensor()> loss) {
+Work training(const Model& model, const std::shared_ptr<optim::Optimizer>& optimizer,
+              std::vector<Tensor> batch, const std::function<Tensor()>& loss) {
   add_parameters(*model, batch);
   set_dropout(*model, false);
   const auto losses = std::make_shared<std::vector<Tensor>>();

@@ -77,7 +77,7 @@ TEST_CASE("pointwise ops that cannot run in a group are known, each with its rea
         !op->info->name.starts_with("user_"))  // other tests register those
       found.insert(op->info->name);
   for (const std::string& name : found) CHECK_MESSAGE(known.contains(name), name);
-  for (const auto& [name, reason] : known) CHECK_MESSAGE(found.contains(name), name);
+  for (const auto& entry : known) CHECK_MESSAGE(found.contains(entry.first), entry.first);
 }
 
 // Programs of ops that can be fused, on tensors of several shapes, layouts and dtypes.

@@ -62,7 +62,7 @@ def command():
     step = subprocess.run([program, "step", "d = a + b*c", "a=2", "b=3", "c=4"], capture_output=True, text=True)
     assert step.returncode == 0 and "14" in step.stdout, (step.stdout, step.stderr)
     report = subprocess.run([program, "report", "run.pellucid"], capture_output=True, text=True)
-    assert report.returncode == 0 and "conv2d" in report.stdout, (report.stdout, report.stderr)
+    assert report.returncode == 0 and "convolution" in report.stdout, (report.stdout, report.stderr)
     graph = subprocess.run([program, "graph", "y = x*x", "x=2", "-o", "graph.svg"], capture_output=True, text=True)
     assert graph.returncode == 1 and "Graphviz" in graph.stderr, (graph.stdout, graph.stderr)
 

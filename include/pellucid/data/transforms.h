@@ -110,6 +110,7 @@ template <>
 struct Stack<TensorExample> : BatchTransform<std::vector<TensorExample>, TensorExample> {
   TensorExample apply_batch(std::vector<TensorExample> examples) override {
     std::vector<Tensor> data;
+    data.reserve(examples.size());
     for (TensorExample& e : examples) data.push_back(std::move(e.data));
     return stack(data);
   }

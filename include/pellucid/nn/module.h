@@ -169,7 +169,7 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   Tensor& register_parameter(std::string name, Tensor tensor, bool requires_grad = true);
   /// Adds a buffer: kept and moved with the module, not trained. Only persistent ones are saved.
   Tensor& register_buffer(std::string name, Tensor tensor, bool persistent = true);
-  template <class M>
+  template <class M>  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved
   std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> module) {
     add_child(std::move(name), module);
     return module;
