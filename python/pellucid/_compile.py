@@ -273,6 +273,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         warnings.warn("torch.compile: a backend of one's own is not called: calls are captured and run by pellucid.", stacklevel=2)
     elif backend not in _BACKENDS:
         raise RuntimeError(f"torch.compile: Invalid backend: {backend!r}, should be one of: {', '.join(_BACKENDS)}")
+    if memory_budget < 0:
+        raise ValueError(f"torch.compile: memory_budget is a number of bytes, found {memory_budget}; 0 is no limit.")
     always = mode in _MODES[1:]
 
     def compiled(target):

@@ -37,7 +37,6 @@ class Result:
 
 
 Pair = collections.namedtuple("Pair", "first second")
-COUNTED = collections.defaultdict(list)
 
 RESULTS = [
     lambda x, y: x,
@@ -199,6 +198,8 @@ def test_fullgraph_refuses_what_splits_the_program():
 def test_backends():
     with pytest.raises(RuntimeError, match="Invalid backend"):
         torch.compile(lambda x: x, backend="nonsense")
+    with pytest.raises(ValueError, match="memory_budget"):
+        torch.compile(lambda x: x, memory_budget=-5)
     with pytest.warns(UserWarning, match="not called"):
         torch.compile(lambda x: x, backend=lambda graph, inputs: graph)
 
