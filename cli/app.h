@@ -39,7 +39,7 @@ struct Command {
   std::string_view summary;      // one line without a full stop, for the list of commands
   std::string_view description;  // a paragraph or more, for --help
   std::string_view examples;     // one command a line, for --help
-  std::string_view usage = "";   // where the arguments do not say it: one form a line
+  std::string_view usage = {};   // where the arguments do not say it: one form a line
   int (*run)(const Args& args);
 };
 

@@ -147,6 +147,9 @@ PELLUCID_API bool is_sealing();
 /// While is_sealing(): a tensor that holds a number which the program may change between two calls,
 /// as a learning rate; `current` gives a tensor with what it is then.
 PELLUCID_API void note_live_number(const Tensor& t, std::function<Tensor()> current);
+/// While is_sealing(): the program is what the function does only as long as this gives what it
+/// gives now, as the options of an optimiser.
+PELLUCID_API void note_assumption(std::function<uint64_t()> current);
 
 /// Ends a sealed call if the function throws.
 class AbandonUnlessEnded {
@@ -234,7 +237,10 @@ template <class F> class Compiled {
       const detail::AbandonUnlessEnded guard(*sealed_);
       Value result = f_(std::forward<Args>(args)...);
       Tensors results;
-      detail::visit_tensors(result, [&](Tensor& t) { results.push_back(t); });
+      detail::visit_tensors(result, [&](Tensor& t) {
+        if (t.defined() && t.requires_grad()) t = t.detach();  // as in every later call
+        results.push_back(t);
+      });
       sealed_->end(results, result);
       return result;
     }

@@ -2,6 +2,7 @@
 import copy
 import dataclasses
 import functools
+import operator
 import types
 import warnings
 from collections.abc import Iterator
@@ -104,6 +105,7 @@ class Compiled:
         self._function, self._always, self._budget, self._whole = function, always, memory_budget, whole
         self._trials = _C._CompileTrials(always, whole, memory_budget)
         self._sealed = None
+        self._calls = self._traced = 0  # of a sealed function
         functools.update_wrapper(self, function, updated=())
 
     def seal(self):
@@ -111,6 +113,7 @@ class Compiled:
         function uses (parameters, a learning rate), are read anew; other side effects are lost, and results have no history. The
         function is traced at calls 1, 2 and every 1,024th; one that differs raises before it runs. Returns itself."""
         self._sealed, self._others, self._result = _C._Sealed(), None, None
+        self._calls = self._traced = 0
         return self
 
     def _call_sealed(self, args, kwargs):
@@ -120,18 +123,21 @@ class Compiled:
             raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
                              "one; give it as a tensor.")
         sealed = self._sealed
+        self._calls += 1
         if not sealed.traces(tensors):
             return _restore(self._result, sealed.replay(tensors, []))
         sealed.begin(tensors, [])
         try:
-            result = self._function(*args, **kwargs)
             results = []
-            form = _flatten(result, results)
+            form = _flatten(self._function(*args, **kwargs), results)
+            # As in every later call they have no history, and what it kept for a gradient is not made.
+            results = [t.detach() if t.requires_grad else t for t in results]
             sealed.end(results)
         finally:
             sealed.abandon()
         self._others, self._result = others, form
-        return result
+        self._traced += 1
+        return _restore(form, results)
 
     def __call__(self, *args, **kwargs):
         if self._sealed is not None and not _C._is_sealing():
@@ -161,10 +167,21 @@ class Compiled:
 
     def report(self):
         """What was measured so far, and which way calls take."""
-        return self._trials.report()
+        if self._sealed is None:
+            return self._trials.report()
+        return f"sealed; {self._calls} calls, of which {self._traced} called the function and traced it"
+
+    def __getattr__(self, name):  # what is not its own is the function's
+        if name in ("_function", "_sealed"):
+            raise AttributeError(name)
+        return getattr(self._function, name)
 
     def __reduce__(self):
-        return Compiled, (self._function, self._always, self._budget, self._whole)
+        return Compiled, (self._function, self._always, self._budget, self._whole), {"sealed": self._sealed is not None}
+
+    def __setstate__(self, state):  # a copy of a sealed function is sealed, and traced anew
+        if state["sealed"]:
+            self.seal()
 
 
 class OptimizedModule(Module):
@@ -246,7 +263,13 @@ class OptimizedModule(Module):
         return self._compiled.report()
 
     def __reduce__(self):
-        return OptimizedModule, (self._orig_mod, self._compiled._always, self._compiled._budget, self._compiled._whole)
+        compiled = self._compiled
+        return (OptimizedModule, (self._orig_mod, compiled._always, compiled._budget, compiled._whole),
+                {"sealed": compiled._sealed is not None})
+
+    def __setstate__(self, state):
+        if state["sealed"]:
+            self.seal()
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False,
@@ -262,7 +285,7 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     was captured before is replayed. With memory_budget, in bytes, results that wait until they are read again are computed a
     second time where that saves memory. f.seal() replays without calling the function at all. With fullgraph=True every call is
     captured, and one that asks for a value (item(), printing, if t:), which splits the program, raises ValueError. dynamic and
-    options are accepted and change nothing: sizes may change. backend="eager" compiles nothing.
+    options are accepted and change nothing (options with a warning): sizes may change. backend="eager" compiles nothing.
     """
     del dynamic
     if mode is not None and options is not None:
@@ -273,6 +296,11 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         warnings.warn("torch.compile: a backend of one's own is not called: calls are captured and run by pellucid.", stacklevel=2)
     elif backend not in _BACKENDS:
         raise RuntimeError(f"torch.compile: Invalid backend: {backend!r}, should be one of: {', '.join(_BACKENDS)}")
+    if options:
+        warnings.warn("torch.compile: options change nothing here; memory_budget is an argument of its own.", stacklevel=2)
+    if isinstance(memory_budget, float) and memory_budget.is_integer():
+        memory_budget = int(memory_budget)
+    memory_budget = operator.index(memory_budget)
     if memory_budget < 0:
         raise ValueError(f"torch.compile: memory_budget is a number of bytes, found {memory_budget}; 0 is no limit.")
     always = mode in _MODES[1:]
@@ -282,6 +310,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
             return target
         if isinstance(target, OptimizedModule):
             return target
+        if isinstance(target, (staticmethod, classmethod)):
+            return type(target)(compiled(target.__func__))
         if isinstance(target, Module):
             return OptimizedModule(target, always, memory_budget, fullgraph)
         if not callable(target):

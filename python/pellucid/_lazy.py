@@ -1,4 +1,7 @@
 """Lazy evaluation: operations are kept, and run when a value is needed."""
+import dataclasses
+from collections.abc import Iterator
+
 from . import _C
 from .autograd.forward_modes import _Mode
 
@@ -36,15 +39,22 @@ def _tensors(values):
             yield value
         elif isinstance(value, dict):
             yield from _tensors(value.values())
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, set, frozenset)):
             yield from _tensors(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from _tensors(vars(value).values() if hasattr(value, "__dict__") else
+                                [getattr(value, f.name, None) for f in dataclasses.fields(value)])
         elif hasattr(value, "parameters") and hasattr(value, "buffers"):
             yield from value.parameters()
             yield from value.buffers()
 
 
 def eval(*values):
-    """Computes pending tensors, also those in lists, dicts and modules; without arguments all that this thread kept."""
+    """Computes pending tensors, also those in lists, sets, dicts, dataclasses and modules; without arguments all that this thread
+    kept. What holds no tensor is passed over; an iterator, which would be used up, is refused."""
+    for value in values:
+        if isinstance(value, Iterator):
+            raise TypeError(f"pellucid.eval: a {type(value).__name__} would be used up; give a list.")
     if values:
         _C._eval(list(_tensors(values)))
     else:

@@ -36,6 +36,16 @@ Tensor live_number(nb::callable f) {
   return t;
 }
 
+// What f gives must stay what it is, or a program that is sealed now is made anew.
+void assume(nb::callable f) {
+  detail::note_assumption([f = shared(nb::object(std::move(f)))] {
+    const nb::gil_scoped_acquire gil;
+    const Py_hash_t hash = PyObject_Hash((*f)().ptr());
+    if (hash == -1) nb::raise_python_error();
+    return static_cast<uint64_t>(hash);
+  });
+}
+
 }  // namespace
 
 void register_programs(nb::module_& m) {
@@ -116,6 +126,7 @@ void register_programs(nb::module_& m) {
   m.def("_trace", trace_function);
   m.def("_is_sealing", detail::is_sealing);
   m.def("_live_number", live_number);
+  m.def("_assume", assume);
 }
 
 }  // namespace pellucid::python

@@ -430,7 +430,7 @@ struct Dispatcher {
     }
   }
 
-  static void commit(Call& c, detail::Ref<tape::OpNode> node) {
+  static void commit(Call& c, const detail::Ref<tape::OpNode>& node) {
     if (c.view_mask_ && c.op_.vjp != no_gradient) link_views(c);  // a detached tensor has no base
     if (autograd::InferenceMode::is_enabled())
       for (size_t k = 0; k < c.output_count_; ++k)
@@ -477,7 +477,7 @@ struct Dispatcher {
       allocate(c, later);
       compute(c, later, number);
     }
-    commit(c, std::move(node));
+    commit(c, node);
     return number;
   }
 

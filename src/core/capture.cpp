@@ -421,6 +421,7 @@ void Capture::allow_values() noexcept {
   versions_.clear();
   gradients_.clear();
   live_numbers.clear();
+  assumptions.clear();
   constants.clear();
 }
 

@@ -92,6 +92,8 @@ class Capture {
   std::span<const std::pair<Tensor, Tensor>> changed_gradients() const { return gradients_; }
   /// What may change between two runs of the program that is captured (note_live_number).
   std::vector<std::pair<Ref<Storage>, std::function<Tensor()>>> live_numbers;
+  /// What the program that is captured relies on (note_assumption).
+  std::vector<std::function<uint64_t()>> assumptions;
   /// Tensors that the program which is captured makes from values of its own (new_values).
   std::vector<Ref<Storage>> constants;
   /// A storage without memory that stands for an input of a traced program.

@@ -29,7 +29,9 @@ const Tensor& Tensor::requires_grad_(bool on) const {
                  "requires_grad_: a tensor made in inference mode cannot be made to require "
                  "gradients outside of it; clone it.");
   if (grad_fn()) return *this;  // already part of a graph
+  if (on == requires_grad()) return *this;
   meta_of(*this).requires_grad = on;
+  if (impl().storage) impl().storage->tensors_changed.fetch_add(1, std::memory_order_relaxed);
   return *this;
 }
 
@@ -177,7 +179,10 @@ void Tensor::set_data(const Tensor& other) const {
                  to.dtype);
   PELLUCID_CHECK(is_floating(from.dtype) || !requires_grad(), TypeError,
                  "set_data: a tensor that requires a gradient cannot become {}.", from.dtype);
-  if (to.storage != from.storage) to.base = {};  // no longer a view of what it was
+  if (to.storage != from.storage) {
+    to.base = {};  // no longer a view of what it was
+    if (to.storage) to.storage->tensors_changed.fetch_add(1, std::memory_order_relaxed);
+  }
   to.dtype = from.dtype;
   to.hidden_layout = false;
   to.sizes = from.sizes;

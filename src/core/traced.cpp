@@ -111,7 +111,9 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
     shared_with_.push_back(t.defined() ? index_of(inputs, t.impl().storage.get()) : -1);
   }
   const graph::Graph& g = program_->graph();
-  if (keeps) take_gradients(capture, inputs, numbers, before);
+  take_gradients(capture, inputs, numbers, before);
+  for (const std::function<uint64_t()>& current : capture.assumptions)
+    assumptions_.emplace_back(current, current());
   const auto is_made = [&](size_t i) {
     return std::any_of(leaves_.begin(), leaves_.end(),
                        [&](const Leaf& l) { return l.storage == static_cast<int>(i); });
@@ -139,6 +141,7 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
       slot.number = true;
       std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
     }
+    if (slot.exists) slot.changed = slot.exists->tensors_changed.load(std::memory_order_relaxed);
     for (const auto& [storage, current] : capture.live_numbers)
       if (storage.get() == s) slot.live = std::make_shared<const std::function<Tensor()>>(current);
     slots_.push_back(std::move(slot));
@@ -212,14 +215,23 @@ void TracedProgram::note_gradients(TensorList inputs) const {
 
 void TracedProgram::note_held() {
   for (Slot& slot : slots_)
-    slot.held = slot.exists && !slot.number && !slot.live &&
-                slot.exists->refs.load(std::memory_order_acquire) > 1;
+    slot.held =
+        slot.exists && !slot.number && !slot.live && !slot.constant && holders(*slot.exists) > 1;
+}
+
+bool TracedProgram::assumes_the_same() const {
+  return std::all_of(assumptions_.begin(), assumptions_.end(),
+                     [](const auto& a) { return a.first() == a.second; });
 }
 
 bool TracedProgram::fits(TensorList inputs) const {
   if (inputs.size() != inputs_.size()) return true;  // run() tells what is wrong
-  for (const Slot& slot : slots_)
-    if (slot.held && slot.exists->refs.load(std::memory_order_acquire) == 1) return false;
+  if (!assumes_the_same()) return false;
+  for (const Slot& slot : slots_) {
+    if (slot.held && holders(*slot.exists) == 1) return false;
+    if (slot.exists && slot.exists->tensors_changed.load(std::memory_order_relaxed) != slot.changed)
+      return false;
+  }
   for (const Leaf& l : leaves_) {
     const Tensor& leaf = leaf_of(l, inputs);
     if (!leaf.defined()) return true;
@@ -448,6 +460,16 @@ class WholeCapture {
     own_.allow_values();
     eval();
   }
+  /// A stand-in gets the values of a tensor.
+  static void give(const Tensor& stand_in, const Tensor& values) {
+    const ModeScope at_once(kCapture, false);
+    const Tensor whole = values.detach().contiguous();
+    Storage& s = *stand_in.impl().storage;
+    s.data = allocate(s.bytes, s.category);
+    if (whole.numel() > 0) std::memcpy(s.data, whole.const_data_ptr(), whole.nbytes());
+    if (s.pending_writes.load(std::memory_order_relaxed) == 0)
+      s.writer.store(nullptr, std::memory_order_release);
+  }
   /// Whoever asks for their values is refused like one who asks for a result.
   void forbid_arguments(const Tensors& arguments) {
     for (const Tensor& t : arguments) {
@@ -474,10 +496,41 @@ class WholeCapture {
 
 }  // namespace
 
+namespace {
+
+/// What a traced function still has of what its calls make, other than results and gradients.
+enum class Kept { Nothing, Made, Changed };
+
+Kept kept_of_trace(Capture& capture, const Tensors& inputs, const Tensors& results) {
+  Kept kept = Kept::Nothing;
+  const auto is_gradient = [&](const Storage* s) {
+    return std::any_of(capture.changed_gradients().begin(), capture.changed_gradients().end(),
+                       [&](const auto& g) {
+                         const Tensor now = g.first.grad();
+                         return now.defined() && now.impl().storage.get() == s;
+                       });
+  };
+  for (const CapturedCall* call : capture.to_flush())
+    for (const Storage* s : call->writes) {
+      if (s->data || holders(*s) == 0 || index_of(inputs, s) >= 0 || index_of(results, s) >= 0 ||
+          is_gradient(s))
+        continue;
+      kept = std::max(
+          kept, s->pending_writes.load(std::memory_order_relaxed) > 1 ? Kept::Changed : Kept::Made);
+    }
+  return kept;
+}
+
+}  // namespace
+
 bool is_sealing() { return (modes & kCapture) != 0 && Capture::own().forbids_values(); }
 
 void note_live_number(const Tensor& t, std::function<Tensor()> current) {
   Capture::own().live_numbers.emplace_back(t.impl().storage, std::move(current));
+}
+
+void note_assumption(std::function<uint64_t()> current) {
+  if (is_sealing()) Capture::own().assumptions.push_back(std::move(current));
 }
 
 namespace {
@@ -510,7 +563,8 @@ bool Sealed::traces(const Tensors& arguments) {
                  "seal: the function calls itself, which a program cannot.");
   const std::lock_guard lock(state_->mutex);
   // The second call may find what the first one left, and a third that does not fit begins anew.
-  if (state_->program && state_->calls > 1 && !state_->program->fits(arguments)) {
+  const TracedProgram* const p = state_->program.get();
+  if (p && !(state_->calls > 1 ? p->fits(arguments) : p->assumes_the_same())) {
     state_->program.reset();
     state_->settled = false;
     state_->calls = 0;
@@ -530,6 +584,9 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
       if (t.defined()) t.expose();
     state_->capture.emplace("seal");
     state_->capture->forbid_arguments(arguments);
+    note_assumption([] {
+      return static_cast<uint64_t>(get_default_dtype()) << 1 | uint64_t{GradMode::is_enabled()};
+    });
     state_->tracer.store(&this_thread);
   } catch (...) {
     state_->mutex.unlock();
@@ -619,7 +676,14 @@ const detail::TracedProgram& Program::traced() const {
   return *traced_;
 }
 
-Tensors Program::run(TensorList inputs) const { return traced().run(inputs); }
+Tensors Program::run(TensorList inputs) const {
+  PELLUCID_CHECK(traced().fits(inputs), ValueError,
+                 "Program: a parameter that it uses got other memory, requires a gradient or not "
+                 "otherwise than when it was traced, has a gradient where there was none, or an "
+                 "option of its optimiser changed. Trace the function again, or drop gradients "
+                 "with zero_grad().");
+  return traced().run(inputs);
+}
 
 Tensors Program::run(const NamedTensors& inputs) const {
   const std::vector<std::string>& names = traced().names;
@@ -636,7 +700,7 @@ Tensors Program::run(const NamedTensors& inputs) const {
   }
   for (size_t i = 0; i < names.size(); ++i)
     PELLUCID_CHECK(given[i], ValueError, "Program: the input '{}' is missing.", names[i]);
-  return traced().run(ordered);
+  return run(TensorList(ordered));
 }
 
 const std::vector<std::string>& Program::inputs() const { return traced().names; }
@@ -682,10 +746,32 @@ Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensor
     if (tensor.requires_grad()) stand_in.requires_grad_();
     stand_ins.push_back(std::move(stand_in));
   }
-  const Tensors results = f(stand_ins);
-  capture.capture().restore();
+  // The calls run, with the examples as inputs, where the function keeps what they make.
+  const auto run_if_kept = [&](const Tensors& results) {
+    const detail::Kept kept = detail::kept_of_trace(capture.capture(), stand_ins, results);
+    if (kept == detail::Kept::Nothing) return kept;
+    for (size_t i = 0; i < stand_ins.size(); ++i)
+      detail::WholeCapture::give(stand_ins[i], inputs[i].second);
+    capture.run();
+    return kept;
+  };
+  Tensors results;
+  try {
+    results = f(stand_ins);
+    for (Tensor& t : results)
+      if (t.defined() && t.requires_grad()) t = t.detach();
+  } catch (...) {
+    run_if_kept({});
+    throw;
+  }
   auto traced = std::make_shared<detail::TracedProgram>("trace", false, capture.capture(),
                                                         stand_ins, results, capture.random());
+  const detail::Kept kept = run_if_kept(results);
+  PELLUCID_CHECK(kept != detail::Kept::Changed, ValueError,
+                 "trace: the function keeps a tensor that it makes and changes, as the state of an "
+                 "optimiser, so each run of the program would begin with a new one. It ran once "
+                 "with the examples, and has its state now: trace it again.");
+  if (kept == detail::Kept::Nothing) capture.capture().restore();
   PELLUCID_CHECK(!traced->changes_constants(), ValueError,
                  "trace: the function changes in place a tensor that it makes from values, as "
                  "tensor(0); a second run would go on from the first. Use zeros or full.");

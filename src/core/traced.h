@@ -35,8 +35,11 @@ class TracedProgram {
   /// Runs it. Inputs are checked against those that it was made with.
   Tensors run(TensorList inputs) const;
   /// Whether it still is what the function would do: the tensors that it uses are still those of
-  /// the program (p.data = … gives a parameter other memory), and gradients exist as they did.
+  /// the program (p.data = … gives a parameter other memory), gradients exist as they did, and
+  /// what it noted (note_assumption) is the same.
   bool fits(TensorList inputs) const;
+  /// The last part of that.
+  bool assumes_the_same() const;
   /// To be called before the function is traced again: which gradients exist then.
   void note_gradients(TensorList inputs) const;
   /// To be called when the function's own references are gone.
@@ -63,6 +66,7 @@ class TracedProgram {
     int64_t writes = 0;
     bool constant = false;  // made from values of the function's own
     bool held = false;      // somebody beside the program had it when it was made
+    uint16_t changed = 0;   // Storage::tensors_changed when the program was made
   };
   /// A leaf whose gradient a run changes.
   struct Leaf {
@@ -103,6 +107,7 @@ class TracedProgram {
   std::vector<Result> results_;
   std::vector<Leaf> leaves_;
   bool changes_constants_ = false;
+  std::vector<std::pair<std::function<uint64_t()>, uint64_t>> assumptions_;  // and what they gave
   PhiloxRange random_, random_end_;  // the generator before and after the calls of program_
   std::vector<std::string> calls_;   // as text, with their lines
   std::vector<uint64_t> numbers_;    // among their attributes

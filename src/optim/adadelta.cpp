@@ -16,7 +16,7 @@ std::vector<StateField> AdadeltaParamState::fields() {
 }
 
 Adadelta::Adadelta(const std::vector<OptimizerParamGroup>& groups, AdadeltaOptions defaults)
-    : Optimizer(groups, std::make_unique<AdadeltaOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<AdadeltaOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) Adadelta::check_options(g.options());
   Adadelta::check_options(*defaults_);
 }
@@ -34,7 +34,7 @@ std::unique_ptr<OptimizerParamState> Adadelta::new_state() const {
 }
 
 Tensor Adadelta::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<AdadeltaOptions>(
       "Optimizer.step#Adadelta.step", groups_,
       [&](const Tensor& param, const Tensor& grad, AdadeltaOptions& o) {

@@ -16,7 +16,7 @@ std::vector<OptionField> AdagradOptions::fields() {
 std::vector<StateField> AdagradParamState::fields() { return {{"step", &step()}, {"sum", &sum_}}; }
 
 Adagrad::Adagrad(const std::vector<OptimizerParamGroup>& groups, AdagradOptions defaults)
-    : Optimizer(groups, std::make_unique<AdagradOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<AdagradOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) Adagrad::check_options(g.options());
   Adagrad::check_options(*defaults_);
 }
@@ -35,7 +35,7 @@ std::unique_ptr<OptimizerParamState> Adagrad::new_state() const {
 }
 
 Tensor Adagrad::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<AdagradOptions>(
       "Optimizer.step#Adagrad.step", groups_,
       [&](const Tensor& param, const Tensor& grad, AdagradOptions& o) {

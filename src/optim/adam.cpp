@@ -54,7 +54,7 @@ std::vector<StateField> AdamParamState::fields() {
 }
 
 Adam::Adam(const std::vector<OptimizerParamGroup>& groups, AdamOptions defaults)
-    : Optimizer(groups, std::make_unique<AdamOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<AdamOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) Adam::check_options(g.options());
   Adam::check_options(*defaults_);
 }
@@ -68,7 +68,7 @@ std::unique_ptr<OptimizerParamState> Adam::new_state() const {
 }
 
 Tensor Adam::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<AdamOptions>(
       "Optimizer.step#Adam.step", groups_,
       [&](const Tensor& param, const Tensor& grad, AdamOptions& o) {
@@ -79,7 +79,7 @@ Tensor Adam::step(LossClosure closure) {
 }
 
 AdamW::AdamW(const std::vector<OptimizerParamGroup>& groups, AdamWOptions defaults)
-    : Optimizer(groups, std::make_unique<AdamWOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<AdamWOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) AdamW::check_options(g.options());
   AdamW::check_options(*defaults_);
 }
@@ -93,7 +93,7 @@ std::unique_ptr<OptimizerParamState> AdamW::new_state() const {
 }
 
 Tensor AdamW::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<AdamWOptions>(
       "Optimizer.step#AdamW.step", groups_,
       [&](const Tensor& param, const Tensor& grad, AdamWOptions& o) {

@@ -14,7 +14,7 @@ std::vector<StateField> AdamaxParamState::fields() {
 }
 
 Adamax::Adamax(const std::vector<OptimizerParamGroup>& groups, AdamaxOptions defaults)
-    : Optimizer(groups, std::make_unique<AdamaxOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<AdamaxOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) Adamax::check_options(g.options());
   Adamax::check_options(*defaults_);
 }
@@ -33,7 +33,7 @@ std::unique_ptr<OptimizerParamState> Adamax::new_state() const {
 }
 
 Tensor Adamax::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<AdamaxOptions>("Optimizer.step#Adamax.step", groups_,
                                    [&](const Tensor& param, const Tensor& grad, AdamaxOptions& o) {
                                      auto& state = state_of<AdamaxParamState>(param, [&] {

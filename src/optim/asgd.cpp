@@ -18,7 +18,7 @@ std::vector<StateField> ASGDParamState::fields() {
 }
 
 ASGD::ASGD(const std::vector<OptimizerParamGroup>& groups, ASGDOptions defaults)
-    : Optimizer(groups, std::make_unique<ASGDOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<ASGDOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) ASGD::check_options(g.options());
   ASGD::check_options(*defaults_);
 }
@@ -34,7 +34,7 @@ std::unique_ptr<OptimizerParamState> ASGD::new_state() const {
 }
 
 Tensor ASGD::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<ASGDOptions>("Optimizer.step#ASGD.step", groups_,
                                  [&](const Tensor& param, const Tensor& grad, ASGDOptions& o) {
                                    auto& state = state_of<ASGDParamState>(param, [&] {

@@ -19,6 +19,7 @@ void for_each_gradient(std::string_view name, std::vector<OptimizerParamGroup>& 
   const MemoryCategoryGuard category(MemoryCategory::Optimizer);
   for (OptimizerParamGroup& g : groups) {
     auto& options = static_cast<Options&>(g.options());
+    options.note_use();
     for (const Tensor& param : g.params())
       if (const Tensor& grad = param.grad(); grad.defined()) f(param, grad, options);
   }

@@ -17,6 +17,7 @@ double greatest(const Tensor& a) { return a.abs().max().item<double>(); }
 /// All gradients one after another; zeros where there is none.
 Tensor flat_gradient(const std::vector<Tensor>& params) {
   std::vector<Tensor> parts;
+  parts.reserve(params.size());
   for (const Tensor& p : params)
     parts.push_back((p.grad().defined() ? p.grad().detach() : zeros_for(p)).reshape(-1));
   return cat(parts);
@@ -88,7 +89,7 @@ std::vector<StateField> LBFGSParamState::fields() {
 }
 
 LBFGS::LBFGS(const std::vector<OptimizerParamGroup>& groups, LBFGSOptions defaults)
-    : Optimizer(groups, std::make_unique<LBFGSOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<LBFGSOptions>(std::move(defaults))) {
   PELLUCID_CHECK(groups_.size() == 1 && !groups_[0].params().empty(), ValueError,
                  "LBFGS: all parameters must be in one group, but there are {} groups.",
                  groups_.size());
@@ -121,7 +122,7 @@ Tensor LBFGS::step(LossClosure closure) {
   auto& s = state_of<LBFGSParamState>(params[0], [&] { return new_state(); });
   const int64_t most_evaluations = o.max_eval().value_or(o.max_iter() * 5 / 4);
 
-  const Tensor first = loss_of(closure);
+  Tensor first = loss_of(closure);
   double loss = first.item<double>();
   Tensor gradient = flat_gradient(params);
   int64_t evaluations = 1;

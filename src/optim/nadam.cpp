@@ -22,7 +22,7 @@ std::vector<StateField> NAdamParamState::fields() {
 }
 
 NAdam::NAdam(const std::vector<OptimizerParamGroup>& groups, NAdamOptions defaults)
-    : Optimizer(groups, std::make_unique<NAdamOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<NAdamOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) NAdam::check_options(g.options());
   NAdam::check_options(*defaults_);
 }
@@ -42,7 +42,7 @@ std::unique_ptr<OptimizerParamState> NAdam::new_state() const {
 }
 
 Tensor NAdam::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<NAdamOptions>("Optimizer.step#NAdam.step", groups_,
                                   [&](const Tensor& param, const Tensor& grad, NAdamOptions& o) {
                                     auto& state = state_of<NAdamParamState>(param, [&] {

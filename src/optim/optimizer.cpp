@@ -1,7 +1,7 @@
 // Groups, options and the state dict of optimisers; the steps themselves are beside this file.
 #include "pellucid/optim/optimizer.h"
 
-#include <cstring>
+#include <bit>
 #include <unordered_set>
 
 #include "pellucid/compile.h"
@@ -21,7 +21,7 @@ template <class T> T& TensorNumber<T>::get() const {
 }
 
 template <class T> const Tensor& TensorNumber<T>::tensor() const {
-  if (!tensor_.defined() || std::memcmp(&value_, &known_, sizeof(T)) != 0) {
+  if (!tensor_.defined() || std::bit_cast<uint64_t>(value_) != std::bit_cast<uint64_t>(known_)) {
     const pellucid::detail::ModeScope at_once(pellucid::detail::kCapture, false);
     tensor_ = full({}, value_, dtype_of<T>);
     known_ = value_;
@@ -181,6 +181,39 @@ void inherit_fields(const std::vector<OptionField>& own, const std::vector<Optio
             *value = *std::get<Pointer>(given[i].value);
         },
         own[i].value);
+}
+
+// FNV-1a over the values.
+static uint64_t fingerprint(const std::vector<OptionField>& fields) {
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](uint64_t bits) { hash = (hash ^ bits) * 0x100000001b3; };
+  for (const OptionField& field : fields) {
+    if (field.name == "lr") continue;
+    std::visit(
+        [&](auto* v) {
+          using T = std::decay_t<decltype(*v)>;
+          if constexpr (std::is_same_v<T, double>)
+            add(std::bit_cast<uint64_t>(*v));
+          else if constexpr (std::is_integral_v<T>)
+            add(static_cast<uint64_t>(*v));
+          else if constexpr (std::is_same_v<T, std::tuple<double, double>>) {
+            add(std::bit_cast<uint64_t>(std::get<0>(*v)));
+            add(std::bit_cast<uint64_t>(std::get<1>(*v)));
+          } else
+            add(std::hash<T>()(*v));
+        },
+        field.value);
+  }
+  return hash;
+}
+
+void OptimizerOptions::note_use() {
+  if (!pellucid::detail::is_sealing()) [[likely]]
+    return;
+  if (!token_.alive) token_.alive = std::make_shared<const char>();
+  pellucid::detail::note_assumption([this, alive = std::weak_ptr<const char>(token_.alive)] {
+    return alive.expired() ? uint64_t{0} : fingerprint(fields());
+  });
 }
 
 bool equal_fields(const std::vector<OptionField>& a, const std::vector<OptionField>& b) {

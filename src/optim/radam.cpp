@@ -18,7 +18,7 @@ std::vector<StateField> RAdamParamState::fields() {
 }
 
 RAdam::RAdam(const std::vector<OptimizerParamGroup>& groups, RAdamOptions defaults)
-    : Optimizer(groups, std::make_unique<RAdamOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<RAdamOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) RAdam::check_options(g.options());
   RAdam::check_options(*defaults_);
 }
@@ -37,7 +37,7 @@ std::unique_ptr<OptimizerParamState> RAdam::new_state() const {
 }
 
 Tensor RAdam::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<RAdamOptions>(
       "Optimizer.step#RAdam.step", groups_,
       [&](const Tensor& param, const Tensor& grad, RAdamOptions& o) {

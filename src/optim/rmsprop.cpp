@@ -22,7 +22,7 @@ std::vector<StateField> RMSpropParamState::fields() {
 }
 
 RMSprop::RMSprop(const std::vector<OptimizerParamGroup>& groups, RMSpropOptions defaults)
-    : Optimizer(groups, std::make_unique<RMSpropOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<RMSpropOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) RMSprop::check_options(g.options());
   RMSprop::check_options(*defaults_);
 }
@@ -41,7 +41,7 @@ std::unique_ptr<OptimizerParamState> RMSprop::new_state() const {
 }
 
 Tensor RMSprop::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<RMSpropOptions>(
       "Optimizer.step#RMSprop.step", groups_,
       [&](const Tensor& param, const Tensor& grad, RMSpropOptions& o) {

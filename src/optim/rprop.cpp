@@ -14,7 +14,7 @@ std::vector<StateField> RpropParamState::fields() {
 }
 
 Rprop::Rprop(const std::vector<OptimizerParamGroup>& groups, RpropOptions defaults)
-    : Optimizer(groups, std::make_unique<RpropOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<RpropOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) Rprop::check_options(g.options());
   Rprop::check_options(*defaults_);
 }
@@ -33,7 +33,7 @@ std::unique_ptr<OptimizerParamState> Rprop::new_state() const {
 }
 
 Tensor Rprop::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<RpropOptions>("Optimizer.step#Rprop.step", groups_,
                                   [&](const Tensor& param, const Tensor& grad, RpropOptions& o) {
                                     auto& state = state_of<RpropParamState>(param, [&] {

@@ -14,7 +14,7 @@ std::vector<OptionField> SGDOptions::fields() {
 }
 
 SGD::SGD(const std::vector<OptimizerParamGroup>& groups, SGDOptions defaults)
-    : Optimizer(groups, std::make_unique<SGDOptions>(defaults)) {
+    : Optimizer(groups, std::make_unique<SGDOptions>(std::move(defaults))) {
   for (const OptimizerParamGroup& g : groups_) SGD::check_options(g.options());
   SGD::check_options(*defaults_);
 }
@@ -35,7 +35,7 @@ std::unique_ptr<OptimizerParamState> SGD::new_state() const {
 }
 
 Tensor SGD::step(LossClosure closure) {
-  const Tensor loss = loss_of(closure);
+  Tensor loss = loss_of(closure);
   for_each_gradient<SGDOptions>(
       "Optimizer.step#SGD.step", groups_,
       [&](const Tensor& param, const Tensor& grad, SGDOptions& o) {

@@ -190,6 +190,7 @@ TEST_CASE("program: a budget of memory changes no bit and lowers the plan") {
         },
         CompileMode::Always, budget);
     std::vector<double> seen;
+    seen.reserve(4);
     for (int i = 0; i < 4; ++i) seen.push_back(step().item<double>());
     arena = step.explain().arena_bytes;
     for (const Tensor& p : net->parameters()) seen.push_back(p.sum().item<double>());
@@ -338,6 +339,7 @@ void check_sealed(const F& f, const std::vector<std::tuple<Args...>>& arguments)
 TEST_CASE("seal: results that are arguments, or parts of them, are those of the call") {
   using Two = std::tuple<Tensor, Tensor>;
   std::vector<Two> calls;
+  calls.reserve(5);
   for (int i = 0; i < 5; ++i) calls.emplace_back(full({3, 2}, 1.0 * i), full({3, 2}, 10.0 * i));
   check_sealed([](const Tensor& x, const Tensor& y) { return Tensors{x, y + 1}; }, calls);
   check_sealed(
@@ -448,6 +450,7 @@ TEST_CASE("seal: gradients that read hidden results of a call are those of plain
       std::vector<std::tuple<Tensor>>{randn({2, 3, 34, 34}), randn({2, 3, 34, 34}),
                                       randn({2, 3, 34, 34}), randn({2, 3, 34, 34})});
   std::vector<std::tuple<Tensor>> queries;
+  queries.reserve(5);
   for (int i = 0; i < 5; ++i) queries.emplace_back(randn({2, 4, 40, 16}));
   check_sealed(
       [](const Tensor& q) {
@@ -492,11 +495,12 @@ TEST_CASE("seal: a parameter that gets other memory is seen") {
   const NoGradGuard off;
   const Tensor x = ones({1, 3});
   for (int i = 0; i < 6; ++i) {
-    net->weight.set_data(full({2, 3}, 1.0 * (i / 2)));
+    const int turn = i / 2;
+    net->weight.set_data(full({2, 3}, 1.0 * turn));
     net->bias.set_data(zeros({2}));
-    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
-    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
-    CHECK(f(x).equal(full({1, 2}, 3.0 * (i / 2))));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * turn)));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * turn)));
+    CHECK(f(x).equal(full({1, 2}, 3.0 * turn)));
   }
 }
 
@@ -555,6 +559,106 @@ TEST_CASE("seal: what a function did before it failed stays, as in a plain call"
   CHECK(count.item<float>() == 1);
   auto again = compile([&](const Tensor& x) { return x + count; }).seal();
   for (int i = 0; i < 3; ++i) CHECK(again(ones({1})).item<float>() == 2);
+}
+
+TEST_CASE("seal: options, frozen parameters and memory that somebody else holds are seen") {
+  const auto train = [](bool sealed) {
+    manual_seed(3);
+    nn::Linear net(4, 2);
+    optim::AdamW adam(net->parameters(), optim::AdamWOptions(0.05));
+    auto step = compile([&](const Tensor& x) {
+      const Tensor loss = net->forward(x).square().mean();
+      loss.backward();
+      adam.step();
+      adam.zero_grad();
+      return loss.detach();
+    });
+    if (sealed) step.seal();
+    const Tensor old = net->weight.detach();  // a holder of the first memory
+    Tensors seen;
+    for (int i = 0; i < 12; ++i) {
+      seen.push_back(step(randn({3, 4})).clone());
+      auto& options = static_cast<optim::AdamWOptions&>(adam.param_groups()[0].options());
+      if (i == 3) options.weight_decay(0.4);
+      if (i == 4) net->weight.set_data(net->weight.detach() * 0.5);
+      if (i == 6) net->bias.requires_grad_(false);
+      if (i == 9) net->bias.requires_grad_(true);
+      if (i >= 9) options.betas({0.5 + 0.01 * i, 0.9});  // in every call, as a schedule does
+    }
+    for (const Tensor& p : net->parameters()) seen.push_back(p.detach().clone());
+    return seen;
+  };
+  const Tensors sealed = train(true), plain = train(false);
+  for (size_t i = 0; i < plain.size(); ++i) {
+    CAPTURE(i);
+    CHECK(sealed[i].equal(plain[i]));
+  }
+}
+
+TEST_CASE("seal: no result has a history, in no call") {
+  nn::Linear net(4, 2);
+  auto f = compile([&](const Tensor& x) { return net->forward(x); }).seal();
+  for (int i = 0; i < 4; ++i) CHECK(!f(ones({1, 4})).requires_grad());
+}
+
+TEST_CASE("trace: what the function keeps has values, and state that it makes is refused") {
+  Tensor hidden;
+  const Program p = trace(
+      [&](const Tensors& in) {
+        hidden = in[0] * 2;
+        return Tensors{hidden + 1};
+      },
+      {{"x", full({2}, 3.0)}});
+  CHECK(hidden.equal(full({2}, 6.0)));
+  CHECK(p.run({{"x", ones({2})}})[0].equal(full({2}, 3.0)));
+  CHECK(hidden.equal(full({2}, 6.0)));
+
+  const auto train = [](bool traced) {
+    manual_seed(1);
+    nn::Linear net(3, 1);
+    optim::SGD sgd(net->parameters(), optim::SGDOptions(0.1).momentum(0.9));
+    const auto step = [&](const Tensors& in) {
+      const Tensor loss = net->forward(in[0]).square().mean();
+      loss.backward();
+      sgd.step();
+      sgd.zero_grad();
+      return Tensors{loss.detach()};
+    };
+    const NamedTensors example{{"x", ones({4, 3})}};
+    Program program;
+    if (traced) {
+      CHECK_THROWS_WITH_AS(trace(step, example), doctest::Contains("trace it again"), ValueError);
+      program = trace(step, example);
+    } else {
+      step({ones({4, 3})});
+    }
+    Tensors seen;
+    for (int i = 0; i < 5; ++i) {
+      const Tensors in{randn({4, 3})};
+      seen.push_back(traced && i < 4 ? program.run(in)[0] : step(in)[0]);
+    }
+    seen.push_back(net->weight.detach().clone());
+    return seen;
+  };
+  const Tensors traced = train(true), plain = train(false);
+  for (size_t i = 0; i < plain.size(); ++i) CHECK(traced[i].equal(plain[i]));
+}
+
+TEST_CASE("trace: gradients arrive at the leaves, and one that is there already is refused") {
+  const Tensor w = ones({3}).requires_grad_();
+  const Program p = trace(
+      [&](const Tensors& in) {
+        (in[0] * w).sum().backward();
+        return Tensors{};
+      },
+      {{"x", ones({3})}});
+  CHECK(!w.grad().defined());
+  p.run({{"x", full({3}, 2.0)}});
+  CHECK(w.grad().equal(full({3}, 2.0)));
+  CHECK_THROWS_AS(p.run({{"x", full({3}, 2.0)}}), ValueError);
+  w.mutable_grad() = Tensor();
+  p.run({{"x", full({3}, 5.0)}});
+  CHECK(w.grad().equal(full({3}, 5.0)));
 }
 
 TEST_CASE("compile: compiled and sealed functions inside others belong to these") {
@@ -663,7 +767,7 @@ TEST_CASE("trace: a program runs by the names of its inputs") {
 
 TEST_CASE("trace: nothing runs, and what was touched is as before") {
   nn::Linear net(4, 3);
-  optim::SGD optimizer(net->parameters(), optim::SGDOptions(0.1).momentum(0.9));
+  optim::SGD optimizer(net->parameters(), optim::SGDOptions(0.1));
   const Tensor w = net->weight.detach().clone(), x = rand({5, 4});
   const uint32_t version = net->weight._version();
   const Program p = trace(

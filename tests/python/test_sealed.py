@@ -283,3 +283,256 @@ def test_every_optimiser_can_be_sealed(name):
             f(torch.randn(2, 4))
         return [p.detach().clone() for p in net.parameters()]
     assert same(run(True), run(False))
+
+
+def two_ways(step_of, between, calls=9):
+    """What a step returns in each call, sealed and not, with between(i, optimizer, net) after call i."""
+    seen = []
+    for sealed in (True, False):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+        optimizer = step_of[0](net.parameters())
+        step = step_of[1](net, optimizer)
+        f = torch.compile(step).seal() if sealed else step
+        mine = []
+        for i in range(calls):
+            mine.append(f(torch.randn(3, 4)).clone())
+            between(i, optimizer, net)
+        seen.append(mine + [p.detach().clone() for p in net.parameters()])
+    return seen
+
+
+def plain_step(net, optimizer):
+    def step(x):
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+    return step
+
+
+OPTIMIZERS = [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=0.01),
+              lambda p: torch.optim.RMSprop(p, lr=0.01)]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+@pytest.mark.parametrize("option", ["weight_decay", "momentum", "betas", "eps", "alpha", "maximize"])
+def test_options_of_the_optimizer_may_change(make, option):
+    def between(i, optimizer, net):
+        group = optimizer.param_groups[0]
+        if i in (3, 6) and option in group:
+            old = group[option]
+            group[option] = not old if option == "maximize" else (0.5, 0.7) if option == "betas" else 0.25 if i == 3 else 0.3
+    assert same(*two_ways((make, plain_step), between))
+
+
+def test_a_schedule_of_the_momentum():
+    schedules = {}
+
+    def between(i, optimizer, net):
+        if i == 0:
+            schedules[id(optimizer)] = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.2, total_steps=12)
+        schedules[id(optimizer)].step()
+    assert same(*two_ways((OPTIMIZERS[0], plain_step), between))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_parameters_may_be_frozen_and_freed(first):
+    def between(i, optimizer, net):
+        if i in (3, 6):
+            net[0].weight.requires_grad_((i == 6) == first)
+    make = OPTIMIZERS[0]
+
+    def build(net, optimizer):
+        net[0].weight.requires_grad_(first)
+        return plain_step(net, optimizer)
+    assert same(*two_ways((make, build), between))
+
+
+def test_a_group_that_is_added_is_trained():
+    made = {}
+
+    def between(i, optimizer, net):
+        if i == 4:
+            made[id(net)] = torch.full((2,), 0.5, requires_grad=True)
+            net.register_forward_hook(lambda m, a, out: out * made[id(net)])
+            optimizer.add_param_group({"params": [made[id(net)]], "lr": 0.1})
+    sealed, plain = two_ways((OPTIMIZERS[0], plain_step), between)
+    assert same(sealed[:5], plain[:5])
+    assert same(sealed[5:], plain[5:])
+
+
+def test_memory_is_replaced_while_somebody_holds_the_old_one():
+    w = torch.ones(3, requires_grad=True)
+    f = torch.compile(lambda x: x * w).seal()
+    old = w.data
+    for i in range(6):
+        assert torch.equal(f(torch.ones(3)), w.detach())
+        if i == 3:
+            w.data = w.data * 0.5
+    assert torch.equal(old, torch.ones(3))
+
+
+def test_default_dtype_and_grad_mode():
+    f = torch.compile(lambda x: x + torch.ones(2)).seal()
+    try:
+        for i in range(8):
+            torch.set_default_dtype(torch.float64 if i in (4, 5) else torch.float32)
+            assert f(torch.ones(2, dtype=torch.float32)).dtype == (torch.float64 if i in (4, 5) else torch.float32)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_results_have_no_history_in_any_call():
+    net = nn.Linear(3, 2)
+    f = torch.compile(net).seal()
+    for _ in range(5):
+        y = f(torch.ones(1, 3))
+        assert not y.requires_grad and y.grad_fn is None
+    assert net.weight.grad is None
+
+
+def test_copies_of_a_sealed_function_are_sealed():
+    calls = []
+
+    class Twice(nn.Module):
+        def forward(self, x):
+            calls.append(1)
+            return x * 2
+    module = torch.compile(Twice()).seal()
+    for _ in range(5):
+        module(torch.ones(2))
+    assert len(calls) == 2 and "5 calls, of which 2" in module.report()
+    other = copy.deepcopy(module)
+    for _ in range(5):
+        assert torch.equal(other(torch.ones(2)), torch.full((2,), 2.0))
+    assert len(calls) == 4
+
+
+def test_attributes_are_those_of_the_function():
+    def f(x):
+        return x + 1
+    f.tag = "mine"
+    compiled = torch.compile(f)
+    assert compiled.tag == "mine" and compiled.__name__ == "f"
+    with pytest.raises(AttributeError, match="nothing"):
+        compiled.nothing
+
+    class Holder:
+        @torch.compile
+        @staticmethod
+        def plain(x):
+            return x * 3
+
+        @torch.compile
+        @classmethod
+        def of_class(cls, x):
+            return cls, x * 4
+    assert Holder.plain(torch.ones(1)).item() == 3 and Holder().plain(torch.ones(1)).item() == 3
+    assert Holder().of_class(torch.ones(1))[0] is Holder
+
+
+def test_options_and_budgets_are_read():
+    with pytest.warns(UserWarning, match="options change nothing"):
+        torch.compile(lambda x: x, options={"a": 1})
+    assert torch.compile(lambda x: x + 1, memory_budget=1e9)(torch.ones(1)).item() == 2
+    with pytest.raises(TypeError):
+        torch.compile(lambda x: x, memory_budget=1.5)
+
+
+def test_a_trace_of_a_training_step():
+    torch.manual_seed(0)
+    seen = []
+    for traced in (True, False):
+        torch.manual_seed(0)
+        net = nn.Linear(3, 1)
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.1)
+        step = plain_step(net, optimizer)
+        x = torch.ones(4, 3)
+        if traced:
+            with pytest.raises(ValueError, match="trace it again"):
+                torch.jit.trace(step, x)  # the optimiser made its state in it
+            t = torch.jit.trace(step, x)
+            before = [p.detach().clone() for p in net.parameters()]
+            assert same(before, [p.detach() for p in net.parameters()])
+        else:
+            t = step
+            step(x)
+        losses = [t(torch.randn(4, 3)) for _ in range(5)]
+        losses.append(step(torch.randn(4, 3)))  # the function itself still works
+        seen.append(losses + [p.detach().clone() for p in net.parameters()])
+    assert same(*seen)
+
+
+def test_a_trace_of_a_backward_leaves_gradients():
+    w = torch.ones(3, requires_grad=True)
+    t = torch.jit.trace(lambda x: (x * w).sum().backward(), torch.ones(3))
+    assert w.grad is None
+    t(torch.full((3,), 2.0))
+    assert w.grad.tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="zero_grad"):
+        t(torch.full((3,), 3.0))
+    w.grad = None
+    t(torch.full((3,), 3.0))
+    assert w.grad.tolist() == [3, 3, 3]
+
+
+def test_a_trace_whose_function_keeps_a_result():
+    class Keeps(nn.Module):
+        def forward(self, x):
+            self.hidden = x * 2
+            return self.hidden + 1
+    m = Keeps()
+    t = torch.jit.trace(m, torch.full((2,), 3.0))
+    assert m.hidden.tolist() == [6, 6]
+    assert t(torch.ones(2)).tolist() == [3, 3]
+
+    def fails(x):
+        m.hidden = x * 5
+        raise KeyError("in the middle")
+    with pytest.raises(KeyError):
+        torch.jit.trace(fails, torch.ones(2))
+    assert m.hidden.tolist() == [5, 5]
+
+
+def test_a_traced_module_is_a_module():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2)).eval()
+    t = torch.jit.trace(net, torch.zeros(2, 3))
+    assert isinstance(t, nn.Module) and not t.training
+    assert list(t.state_dict()) == list(net.state_dict())
+    assert [id(p) for p in t.parameters()] == [id(p) for p in net.parameters()]
+    x = torch.randn(2, 3)
+    assert torch.equal(t(x), net(x)) and t.eval() is t
+    t.load_state_dict({k: v * 0.5 for k, v in net.state_dict().items()})
+    assert torch.equal(t(x), net(x))
+    seen = []
+    t.register_forward_hook(lambda *_: seen.append(1))
+    t(x)
+    assert seen == [1]
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        t.save("x")
+
+
+def test_traces_take_arguments_as_the_function_does():
+    f = lambda a, b, *, scale: (a - b) * scale
+    one, two, three = (torch.tensor(v) for v in (1.0, 2.0, 3.0))
+    t = torch.jit.trace(f, [one, two], example_kwarg_inputs={"scale": three})
+    assert t.inputs == ["a", "b", "scale"]
+    assert t(two, one, scale=two).item() == 2
+    assert t(b=two, a=one, scale=two).item() == -2
+    assert t.run(a=three, b=one, scale=two).item() == 4
+    with pytest.raises(TypeError):
+        t(one)
+    tracing = []
+    torch.jit.trace(lambda x: tracing.append(torch.jit.is_tracing()) or x + 1, one)
+    assert tracing == [True] and not torch.jit.is_tracing()
+
+
+def test_eval_of_every_form():
+    with torch.lazy():
+        made = [torch.ones(2) + i for i in range(4)]
+        torch.eval({made[0]}, Batch(made[1]), {"a": [made[2]]})
+        assert [torch.is_pending(t) for t in made] == [False, False, False, True]
+        with pytest.raises(TypeError, match="used up"):
+            torch.eval(iter(made))

@@ -36,6 +36,9 @@ struct PELLUCID_API Storage : RefCounted {
   /// Set for memory that is not the allocator's (from_blob).
   std::unique_ptr<std::function<void(void*)>> deleter;
   bool borrowed = false;
+  /// How often a tensor over this memory took another one (set_data), or began or ceased to require
+  /// a gradient: a program that was traced with it asks.
+  std::atomic<uint16_t> tensors_changed{0};
   /// How many references captured calls hold: they read the bytes, or write them, when they run.
   std::atomic<uint32_t> captured{0};
   /// Which capture has calls that write the bytes and did not run yet; null for none.

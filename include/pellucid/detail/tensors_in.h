@@ -39,12 +39,9 @@ template <class T, class F, class G> void visit_parts(T& value, const F& f, cons
     f(value);
   } else if constexpr (std::is_base_of_v<Tensor, Plain>) {
     f(static_cast<std::conditional_t<std::is_const_v<T>, const Tensor, Tensor>&>(value));
-  } else if constexpr (!std::is_class_v<Plain> ||
-                       std::is_convertible_v<const Plain&, std::string_view>) {
-    g(value);
   } else if constexpr (TupleLike<Plain>) {
     std::apply([&](auto&... parts) { (visit_parts(parts, f, g), ...); }, value);
-  } else if constexpr (RangeLike<T>) {
+  } else if constexpr (RangeLike<T> && !std::is_convertible_v<const Plain&, std::string_view>) {
     uint64_t count = 0;
     for (auto&& part : value) {
       visit_parts(part, f, g);
@@ -76,10 +73,8 @@ template <class T> constexpr bool parts_can_be_split();
 template <class T> constexpr bool can_be_split = parts_can_be_split<std::remove_cvref_t<T>>();
 
 template <class T> constexpr bool parts_can_be_split() {
-  if constexpr (!std::is_class_v<T> && !std::is_union_v<T>)
-    return true;
-  else if constexpr (std::is_base_of_v<Tensor, T> ||
-                     std::is_convertible_v<const T&, std::string_view>)
+  if constexpr ((!std::is_class_v<T> && !std::is_union_v<T>) || std::is_base_of_v<Tensor, T> ||
+                std::is_convertible_v<std::add_lvalue_reference_t<const T>, std::string_view>)
     return true;
   else if constexpr (TupleLike<T>)
     return []<class... Parts>(std::type_identity<std::tuple<Parts...>>) {

@@ -37,7 +37,7 @@ template <class T> class PELLUCID_API TensorNumber {
     if (self_) *self_ = nullptr;
   }
   TensorNumber& operator=(const TensorNumber& o) {
-    get() = o.get();
+    if (this != &o) get() = o.get();
     return *this;
   }
   /// The number, with what ops made of it. Valid as a reference until an op changes the tensor.
@@ -78,6 +78,21 @@ class PELLUCID_API OptimizerOptions {
   virtual std::vector<OptionField> fields() { return {}; }
   /// Takes from `defaults` each option that still has the value its class gives it.
   virtual void inherit(const OptimizerOptions& defaults);
+  /// To be called by a step: a program that is sealed with it does not outlive other options. The
+  /// learning rate is read anew and may change.
+  void note_use();
+
+ private:
+  // Whether the object still exists, for those who hold its address. A copy is another object.
+  struct Token {
+    std::shared_ptr<const char> alive;
+    Token() = default;
+    Token(const Token&) {}
+    Token& operator=(const Token& o) {
+      if (this != &o) alive.reset();
+      return *this;
+    }
+  } token_;
 };
 
 /// Options of a class Derived, which is default-constructible; holds the learning rate.

@@ -129,13 +129,24 @@ class Optimizer:
             hook(self, (closure,), {})
         return loss
 
+    def _options(self):
+        """What a sealed step was made for. It reads the rates anew."""
+        found = []
+        for group in self.param_groups:
+            found.append(len(group["params"]))
+            for name, value in group.items():
+                if name not in ("params", "lr", "initial_lr"):
+                    found.append(value if type(value) in (float, int, bool, tuple, type(None)) else repr(value))
+        return tuple(found)
+
     def _update_all(self):
+        sealing = _C._is_sealing()
+        if sealing:
+            _C._assume(self._options)
         for group in self.param_groups:
             lr = group["lr"]
             if not isinstance(lr, Tensor):
-                # A sealed step reads the rate anew in each call.
-                lr = _C._live_number(lambda group=group: float(group["lr"])) if _C._is_sealing() \
-                    else _F["full"]((), lr, dtype=_C.float64)
+                lr = _C._live_number(lambda group=group: float(group["lr"])) if sealing else _F["full"]((), lr, dtype=_C.float64)
             for p in group["params"]:
                 grad = p.grad
                 if grad is not None:
