@@ -47,7 +47,7 @@ Json as_json(const Explanation& e, const Comparison* times) {
                            {"nodes_before", p.nodes_before},
                            {"nodes_after", p.nodes_after},
                            {"changed", p.changed}});
-  j["plan"] = {{"arena_bytes", e.arena_bytes}, {"least_bytes", e.least_bytes}};
+  j["plan"] = {{"peak_bytes", e.peak_bytes}, {"arena_bytes", e.arena_bytes}, {"reused", e.reused}};
   j["made_seconds"] = e.made_seconds;
   j["gradient_bytes_left"] = e.gradient_bytes_left;
   if (times) {

@@ -52,8 +52,11 @@ struct PELLUCID_API Explanation {
   };
   std::vector<Part> parts;
   std::vector<Pass> passes;
-  int64_t arena_bytes = 0;  ///< of the block in which results inside the program lie
-  int64_t least_bytes = 0;  ///< the most that these need at one time
+  /// The most bytes that a run needs at one time beside what exists before it: for results inside
+  /// the program and those that it returns, and for what kernels take for themselves.
+  int64_t peak_bytes = 0;
+  int64_t arena_bytes = 0;  ///< of the block in which small results inside the program lie
+  int64_t reused = 0;       ///< results that are written over an input which nobody reads any more
   /// What it took to make the programs: passes, groups and plans. A program that was made before
   /// costs nothing more.
   double made_seconds = 0;

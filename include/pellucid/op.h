@@ -247,9 +247,9 @@ struct OpDef {
       nullptr;  ///< written with ops, one result per input; no_gradient if there is none
   Onnx onnx = {};
   void (*samples)(Samples&) = nullptr;
-  bool any_layout = false;  ///< the kernel takes channels-last inputs as they are
-  bool writes_self =
-      false;  ///< the kernel may write output 0 where input 0 is (pointwise always may)
+  bool any_layout = false;   ///< the kernel takes channels-last inputs as they are
+  uint32_t writes_over = 0;  ///< bit i: the kernel may write output 0 where input i is (pointwise
+                             ///< ops always may)
   bool describes = false;  ///< the kernel can tell the loop it would run (Call::described), so that
                            ///< it may run fused with others
   bool activation = false;  ///< networks use it between layers; textbooks count 1 FLOP an element

@@ -89,6 +89,8 @@ void register_programs(nb::module_& m) {
       .def_prop_ro("fused", &Explanation::fused)
       .def_ro("forgotten", &Explanation::forgotten)
       .def_ro("arena_bytes", &Explanation::arena_bytes)
+      .def_ro("peak_bytes", &Explanation::peak_bytes)
+      .def_ro("reused", &Explanation::reused)
       .def_ro("made_seconds", &Explanation::made_seconds)
       .def_ro("gradient_bytes_left", &Explanation::gradient_bytes_left)
       .def_prop_ro("passes", [](const Explanation& e) { return e.passes; })

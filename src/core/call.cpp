@@ -198,7 +198,7 @@ struct Dispatcher {
   // alive will do, too.
   static void reuse_last_used(Call& c, const Tensor& used) {
     const bool writes_there =
-        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && c.inputs_[0] == &used);
+        c.op_.kind == OpKind::Pointwise || ((c.op_.writes_over & 1) && c.inputs_[0] == &used);
     if (!writes_there || autograd::GradMode::is_enabled() || c.view_mask_ || c.output_count_ == 0 ||
         !c.outputs_[0].defined())
       return;
@@ -526,8 +526,8 @@ struct Dispatcher {
     reserve_random(c);
     detail::Ref<tape::OpNode> node;
     if (c.tracked_) node = layouts.prepare(true);
-    const bool direct =
-        c.op_.kind == OpKind::Pointwise || (c.op_.writes_self && result.dtype() == self.dtype());
+    const bool direct = c.op_.kind == OpKind::Pointwise ||
+                        ((c.op_.writes_over & 1) && result.dtype() == self.dtype());
     const bool later = detail::modes != 0 && captures(c);
     if (!later && self.has_storage()) detail::settle(*self.impl().storage);
     Copies copies;

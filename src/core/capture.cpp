@@ -580,9 +580,12 @@ std::string Explanation::text() const {
     }
     out += fmt::format("passes, with the calls that they changed: {}; {}\n", changed,
                        text::format_time(seconds));
-    out += fmt::format("plan: results inside lie in {}; {} are needed at one time\n",
-                       text::format_bytes(static_cast<double>(arena_bytes)),
-                       text::format_bytes(static_cast<double>(least_bytes)));
+    out += fmt::format(
+        "plan: at most {} at one time; small results share {}; {} {} written over an "
+        "input that nobody reads any more\n",
+        text::format_bytes(static_cast<double>(peak_bytes)),
+        text::format_bytes(static_cast<double>(arena_bytes)), reused,
+        reused == 1 ? "result is" : "results are");
     out += fmt::format("the program was made in {}\n", text::format_time(made_seconds));
   }
   if (gradient_bytes_left > 0)

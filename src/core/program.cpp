@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "core/registry.h"
+#include "graph/lifetimes.h"
 
 namespace pellucid::detail {
 namespace {
@@ -197,7 +198,9 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
   return g;
 }
 
-Frame::Arena::~Arena() { deallocate(data, bytes, category); }
+Frame::Arena::~Arena() {
+  for (const Memory& m : blocks) deallocate(m.data, m.bytes, m.category);
+}
 
 Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse, bool plan,
              bool reasons)
@@ -286,6 +289,7 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
         if (in.value != kNone) use(g.values[in.value].storage);
       for (const uint32_t s : g.nodes[i].writes) use(s);
     }
+  lender_.assign(storages_.size(), kNone);
   // A root writes its further results (the statistics of a batch norm) to memory.
   std::vector<bool> written(storages_.size(), false);
   for (const Unit& u : units_)
@@ -293,23 +297,76 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
       for (size_t k = 1; k < g.nodes[u.first].outputs.size(); ++k)
         if (const uint32_t v = g.nodes[u.first].outputs[k]; v != kNone)
           written[g.values[v].storage] = true;
+  if (plan) borrow_places(g, first, last);
+  constexpr size_t kLarge = size_t{16} << 10;
   std::vector<graph::Block> blocks;
   for (size_t s = 0; s < storages_.size(); ++s) {
     const graph::Storage& storage = g.storages[s];
-    if (!storages_[s] || storage.external || storage.live_out) continue;
-    if (Unit& u = units_[first[s]];
-        first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
+    if (!storages_[s] || storage.external || first[s] == kNone) continue;
+    const auto number = static_cast<uint32_t>(s);
+    Unit& u = units_[first[s]];
+    if (storage.live_out || lender_[s] != kNone) {
+      u.takes.push_back(number);
+    } else if (first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
       ++u.unmade;
       u.unmade_bytes += static_cast<int64_t>(storage.bytes);
-      continue;
+    } else if (plan && storage.bytes >= kLarge) {
+      large_.push_back(number);
+      u.takes.push_back(number);
+      units_[last[s]].frees.push_back(number);
+    } else {
+      inside_.push_back(number);
+      blocks.push_back({storage.bytes, first[s], last[s]});
     }
-    inside_.push_back(static_cast<uint32_t>(s));
-    blocks.push_back({storage.bytes, first[s], last[s]});
   }
-  least_bytes_ = graph::least_bytes(blocks);
   if (!plan)
     for (graph::Block& b : blocks) b.first = 0, b.last = static_cast<uint32_t>(units_.size());
   plan_ = graph::plan_memory(blocks);
+  peak_bytes_ = foresee_peak(g, first, last);
+}
+
+// A result of a call alone lies where an input did that nobody reads afterwards, if the op may
+// write there. The input's memory then lasts as long as the result.
+void Frame::borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
+                          std::vector<uint32_t>& last) {
+  for (size_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].group) continue;
+    const graph::Node& n = g.nodes[units_[u].first];
+    const uint32_t from = graph::lender_of(g, n, [&](uint32_t s) { return last[s] == u; });
+    if (from == kNone) continue;
+    const uint32_t to = g.values[n.outputs[0]].storage;
+    if (first[to] != u) continue;
+    lender_[to] = lender_[from] == kNone ? from : lender_[from];
+    last[lender_[to]] = last[to];
+  }
+}
+
+// The most bytes that a run needs at one time beside what exists before it: results, and what
+// kernels take for themselves.
+size_t Frame::foresee_peak(const graph::Graph& g, const std::vector<uint32_t>& first,
+                           const std::vector<uint32_t>& last) {
+  std::vector<int64_t> change(units_.size() + 1, 0);
+  for (size_t s = 0; s < storages_.size(); ++s) {
+    const graph::Storage& storage = g.storages[s];
+    if (!storages_[s] || storage.external || !storage.live_out || first[s] == kNone) continue;
+    change[first[s]] += static_cast<int64_t>(storage.bytes);
+  }
+  for (const uint32_t s : large_) {
+    change[first[s]] += static_cast<int64_t>(g.storages[s].bytes);
+    change[last[s] + 1] -= static_cast<int64_t>(g.storages[s].bytes);
+  }
+  int64_t now = static_cast<int64_t>(plan_.bytes), most = now;
+  for (size_t u = 0; u < units_.size(); ++u) {
+    now += change[u];
+    int64_t scratch = 0;
+    for (size_t i = units_[u].first; i < units_[u].first + units_[u].count; ++i)
+      if (calls_[i]->op.scratch)
+        with_captured(*calls_[i], [&](const Call& c) {
+          scratch = std::max(scratch, calls_[i]->op.scratch(c));
+        });
+    most = std::max(most, now + scratch);
+  }
+  return static_cast<size_t>(most);
 }
 
 void Frame::watch_numbers() {
@@ -412,27 +469,48 @@ void Frame::take_random(const PhiloxRange& traced, const PhiloxRange& now) {
     if (u.single) u.single->take_parameters();
 }
 
-void Frame::run(std::span<void* const> addresses, size_t& done) {
-  if (plan_.bytes > 0) {
-    arena_ = std::make_unique<Arena>();
-    arena_->data = allocate(plan_.bytes, arena_->category);
-    arena_->bytes = plan_.bytes;
-  }
+void Frame::run(std::span<void* const> addresses, const GiveMemory& give, size_t& done) {
   for (size_t s = 0; s < storages_.size(); ++s)
     if (storages_[s]) storages_[s]->data = addresses[s];
+  if (plan_.bytes > 0) {
+    small_.data = allocate(plan_.bytes, small_.category);
+    small_.bytes = plan_.bytes;
+  }
   for (size_t i = 0; i < inside_.size(); ++i)
-    storages_[inside_[i]]->data = static_cast<char*>(arena_->data) + plan_.offsets[i];
+    storages_[inside_[i]]->data = static_cast<char*>(small_.data) + plan_.offsets[i];
   for (Unit& u : units_) {
     const MemoryCategoryGuard category(calls_[u.first]->category);
+    for (const uint32_t s : u.takes) {
+      Storage& storage = *storages_[s];
+      if (lender_[s] != kNone)
+        storage.data = storages_[lender_[s]]->data;
+      else if (!graph_.storages[s].live_out)
+        storage.data = allocate(storage.bytes, storage.category);
+      else if (!storage.data)
+        storage.data = give(s);
+    }
     if (u.group)
       u.group->run();
     else
       u.single->run();
     done += u.count;
+    for (const uint32_t s : u.frees) {
+      Storage& storage = *storages_[s];
+      deallocate(std::exchange(storage.data, nullptr), storage.bytes, storage.category);
+    }
   }
   for (Storage* s : storages_)
     if (s) s->data = nullptr;
-  arena_.reset();
+  const Arena done_with{{std::exchange(small_, {})}};
+}
+
+std::shared_ptr<Frame::Arena> Frame::take_arena() {
+  auto arena = std::make_shared<Arena>();
+  arena->blocks.push_back(std::exchange(small_, {}));
+  for (const uint32_t s : large_)
+    if (void* const data = storages_[s]->data)
+      arena->blocks.push_back({data, storages_[s]->bytes, storages_[s]->category});
+  return arena;
 }
 
 void Frame::explain(Explanation& e) const {
@@ -455,7 +533,8 @@ void Frame::explain(Explanation& e) const {
     e.parts.push_back(std::move(part));
   }
   e.arena_bytes += static_cast<int64_t>(plan_.bytes);
-  e.least_bytes += static_cast<int64_t>(least_bytes_);
+  e.reused += std::count_if(lender_.begin(), lender_.end(), [](uint32_t s) { return s != kNone; });
+  e.peak_bytes = std::max(e.peak_bytes, static_cast<int64_t>(peak_bytes_));
 }
 
 namespace {
@@ -540,15 +619,16 @@ void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbe
   std::vector<void*> addresses(graph_.storages.size());
   for (size_t s = 0; s < storages.size(); ++s) {
     const graph::Storage& storage = graph_.storages[s];
-    if (storage.live_out && storage.writes > 0 && !storages[s]->data)
-      storages[s]->data = allocate(storages[s]->bytes, storages[s]->category);
     if (storage.external || storage.live_out) addresses[s] = storages[s]->data;
   }
+  const Frame::GiveMemory give = [&](uint32_t s) {
+    return storages[s]->data = allocate(storages[s]->bytes, storages[s]->category);
+  };
   std::unique_ptr<Frame> frame = take(calls, addresses);
   size_t done = 0;
   try {
     const AutoGradMode off(false);
-    frame->run(addresses, done);
+    frame->run(addresses, give, done);
   } catch (...) {
     hand_over(*frame, done, storages, ran);
     throw;
@@ -592,13 +672,18 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
   }
 }
 
-void ReplayProgram::replay(std::span<void* const> addresses, const PhiloxRange& traced,
-                           const PhiloxRange& now) {
+void ReplayProgram::replay(std::span<void* const> addresses, const Frame::GiveMemory& give,
+                           const PhiloxRange& traced, const PhiloxRange& now) {
   std::unique_ptr<Frame> frame = take({}, addresses);
   frame->take_random(traced, now);
   size_t done = 0;
   const AutoGradMode off(false);
-  frame->run(addresses, done);
+  try {
+    frame->run(addresses, give, done);
+  } catch (...) {
+    frame->take_arena();
+    throw;
+  }
   put_back(std::move(frame));
 }
 

@@ -73,17 +73,22 @@ class Frame {
   /// Random numbers for the next run, where no captured call has reserved them: each call gets
   /// those of `now` that lie where its own lay in `traced`.
   void take_random(const PhiloxRange& traced, const PhiloxRange& now);
-  /// Runs all. `addresses`: of each external storage and each one that is seen afterwards. The
-  /// places of the others are set. `done` counts the nodes that ran, if it throws.
-  void run(std::span<void* const> addresses, size_t& done);
+  /// Gives memory to a result that is seen afterwards and has none, right before it is written.
+  using GiveMemory = std::function<void*(uint32_t storage)>;
+  /// Runs all. `addresses`: of each external storage and each one that has memory. The places of
+  /// the others are set. `done` counts the nodes that ran, if it throws.
+  void run(std::span<void* const> addresses, const GiveMemory& give, size_t& done);
   /// After run() threw: the memory of the results inside, which the caller takes over.
   struct Arena {
-    void* data = nullptr;
-    size_t bytes = 0;
-    MemoryCategory category = MemoryCategory::Activation;
+    struct Memory {
+      void* data = nullptr;
+      size_t bytes = 0;
+      MemoryCategory category = MemoryCategory::Activation;
+    };
+    std::vector<Memory> blocks;
     ~Arena();
   };
-  std::unique_ptr<Arena> take_arena() { return std::move(arena_); }
+  std::shared_ptr<Arena> take_arena();
   /// Where a result inside lies while the arena exists; null for one without memory.
   void* address(uint32_t storage) const { return storages_[storage]->data; }
 
@@ -96,6 +101,8 @@ class Frame {
     std::unique_ptr<PreparedCall> single;  // null for a group
     std::string end;
     int64_t unmade = 0, unmade_bytes = 0;  // results that live in tiles alone
+    std::vector<uint32_t> takes,
+        frees;  // storages that get memory before it, or give it back after it
   };
   /// An input of a group's call that is a number: a group is told when it changes.
   struct Number {
@@ -112,6 +119,10 @@ class Frame {
   void make_calls(const graph::Graph& g);
   void form_units(bool fuse, bool reasons);
   void place_results(const graph::Graph& g, bool plan);
+  void borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
+                     std::vector<uint32_t>& last);
+  size_t foresee_peak(const graph::Graph& g, const std::vector<uint32_t>& first,
+                      const std::vector<uint32_t>& last);
   void watch_numbers();
 
   const graph::Graph& graph_;
@@ -128,10 +139,14 @@ class Frame {
   };
   std::vector<Random> random_;  // in program order
   bool random_found_ = false;
-  std::vector<uint32_t> inside_;  // storages with a place in the arena
+  std::vector<uint32_t> inside_;  // storages with a place in the planned block
   graph::Plan plan_;
-  size_t least_bytes_ = 0;
-  std::unique_ptr<Arena> arena_;
+  /// Large results have memory of their own, from the first unit that uses them to the last one, so
+  /// that a run needs no more at one time than eager calls.
+  std::vector<uint32_t> large_;
+  std::vector<uint32_t> lender_;  // of a storage the one in whose place it lies, else kNone
+  size_t peak_bytes_ = 0;
+  Arena::Memory small_;  // the planned block, while it runs
 };
 
 /// A program and its frames. Any number of threads may run it at once.
@@ -141,13 +156,14 @@ class ReplayProgram {
   ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
                 const AfterPass& after = {});
 
-  /// Runs captured calls: gives memory to what is seen afterwards, and runs. If a kernel throws,
+  /// Runs captured calls, and gives memory to what is seen afterwards. If a kernel throws,
   /// the calls that did not run keep what they need and `ran` says which did.
   void run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
            std::vector<bool>& ran);
-  /// Runs without captured calls: `addresses` as in Frame::run, random numbers as in
+  /// Runs without captured calls: `addresses` and `give` as in Frame::run, random numbers as in
   /// Frame::take_random.
-  void replay(std::span<void* const> addresses, const PhiloxRange& traced, const PhiloxRange& now);
+  void replay(std::span<void* const> addresses, const Frame::GiveMemory& give,
+              const PhiloxRange& traced, const PhiloxRange& now);
   /// What runs how.
   void explain(Explanation& e);
 

@@ -364,9 +364,8 @@ Tensors TracedProgram::run(TensorList given) const {
     if (slot.input >= 0) s = inputs[static_cast<size_t>(slot.input)].impl().storage.get();
     if (slot.live) s = live.emplace_back((*slot.live)()).impl().storage.get();
     if (!s && g.storages[i].live_out && g.storages[i].writes > 0) {
-      const MemoryCategoryGuard category(g.storages[i].category);
-      made[i] = new_storage(g.storages[i].bytes);
-      s = made[i].get();
+      made[i] = pending_storage(g.storages[i].bytes);
+      made[i]->category = g.storages[i].category;
     }
     if (!s) continue;
     run_writers(*s);
@@ -376,7 +375,11 @@ Tensors TracedProgram::run(TensorList given) const {
   PhiloxRange random = random_;
   if (random_end_.offset != random_.offset)
     random = default_generator().reserve(random_end_.offset - random_.offset);
-  program_->replay(addresses, random_, random);
+  const Frame::GiveMemory give = [&](uint32_t i) {
+    Storage& s = *made[i];
+    return s.data = allocate(s.bytes, s.category);
+  };
+  program_->replay(addresses, give, random_, random);
   for (size_t i = 0; i < slots_.size(); ++i) {  // what was changed in a copy of another layout
     if (slots_[i].writes == 0 || slots_[i].input < 0) continue;
     const auto k = static_cast<size_t>(slots_[i].input);
@@ -422,15 +425,6 @@ Tensors TracedProgram::run(TensorList given) const {
     out.push_back(r.constant ? result.clone() : std::move(result));
   }
   return out;
-}
-
-int64_t TracedProgram::result_bytes() const {
-  int64_t bytes = 0;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const graph::Storage& s = program_->graph().storages[i];
-    if (s.live_out && !s.external && s.writes > 0) bytes += static_cast<int64_t>(s.bytes);
-  }
-  return bytes;
 }
 
 namespace {
@@ -723,7 +717,7 @@ std::vector<ProgramStage> Program::stages() const {
   out.push_back(std::move(last));
   return out;
 }
-int64_t Program::peak_bytes() const { return traced().result_bytes() + explain().arena_bytes; }
+int64_t Program::peak_bytes() const { return explain().peak_bytes; }
 Explanation Program::explain() const {
   Explanation e;
   traced().program()->explain(e);

@@ -53,7 +53,6 @@ class TracedProgram {
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
   const std::vector<ProgramStage>& stages() const { return stages_; }
-  int64_t result_bytes() const;
   std::vector<std::string> names;  ///< of the inputs
 
  private:

@@ -296,9 +296,11 @@ constexpr Pass kPasses[] = {
     {"neighbours", "calls over one shape are put behind those whose results they read",
      gather_neighbours},
     {"updates", "updates of parameters run as soon as their gradients are there", update_early},
+    {"delay", "results that wait are made right before they are read, if less waits then", delay},
     {"recompute", "results are computed again where memory has a budget", nullptr},
     {"fuse", "neighbours run as one group", nullptr},
-    {"plan", "results inside the program lie in one block, each where others are done", nullptr},
+    {"plan", "results inside the program get memory while they are needed, small ones in one block",
+     nullptr},
 };
 
 std::atomic<uint64_t>& current_bits() {

@@ -45,6 +45,10 @@ struct PassResult {
   int64_t changed = 0;
 };
 
+/// Calls whose results wait run right before these are read, where that lowers the most bytes that
+/// are needed at one time. Returns how many.
+int64_t delay(Graph& g);
+
 /// Results that wait until they are read again are computed a second time, until no more than
 /// `budget` bytes are needed at one time or nothing more can be won. Returns how many.
 int64_t recompute(Graph& g, size_t budget);

@@ -2,50 +2,13 @@
 // where what they are made from is still there. The arithmetic is the same, so the bits are.
 #include <algorithm>
 
+#include "graph/lifetimes.h"
 #include "graph/passes.h"
 
 namespace pellucid::graph {
 namespace {
 
-constexpr size_t kNever = SIZE_MAX;
-
-/// When storages are used, by the positions of nodes.
-struct Lifetimes {
-  explicit Lifetimes(const Graph& g) : uses(g.storages.size()) {
-    for (size_t i = 0; i < g.nodes.size(); ++i) {
-      const auto use = [&](uint32_t s) {
-        if (uses[s].empty() || uses[s].back() != i) uses[s].push_back(i);
-      };
-      for_each_read(g, g.nodes[i], use);
-      for (const uint32_t s : g.nodes[i].writes) use(s);
-    }
-  }
-  size_t first(uint32_t s) const { return uses[s].empty() ? kNever : uses[s].front(); }
-  size_t last(const Graph& g, uint32_t s) const {
-    return g.storages[s].live_out ? g.nodes.size() : uses[s].empty() ? 0 : uses[s].back();
-  }
-  std::vector<std::vector<size_t>> uses;
-};
-
-struct Peak {
-  size_t bytes = 0, at = 0;
-};
-
-Peak peak_of(const Graph& g, const Lifetimes& lives) {
-  std::vector<int64_t> change(g.nodes.size() + 2, 0);
-  for (uint32_t s = 0; s < g.storages.size(); ++s) {
-    if (g.storages[s].external || lives.first(s) == kNever) continue;
-    change[lives.first(s)] += static_cast<int64_t>(g.storages[s].bytes);
-    change[lives.last(g, s) + 1] -= static_cast<int64_t>(g.storages[s].bytes);
-  }
-  Peak peak;
-  int64_t now = 0;
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    now += change[i];
-    if (now > static_cast<int64_t>(peak.bytes)) peak = {static_cast<size_t>(now), i};
-  }
-  return peak;
-}
+constexpr size_t kNever = Lifetimes::kNever;
 
 /// A result that can be made again: the node that makes it, and the use before which it is made.
 struct Candidate {
@@ -61,11 +24,7 @@ bool can_repeat(const Graph& g, const Lifetimes& lives, const Node& n, size_t ma
     if (u.value == kNone) continue;
     const uint32_t s = g.values[u.value].storage;
     if (!g.storages[s].external && lives.last(g, s) < peak) return false;
-    for (const size_t i : lives.uses[s]) {
-      if (i <= made || i >= later) continue;
-      const auto& writes = g.nodes[i].writes;
-      if (std::find(writes.begin(), writes.end(), s) != writes.end()) return false;
-    }
+    if (lives.written_between(g, s, made, later)) return false;
   }
   return true;
 }

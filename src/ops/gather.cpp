@@ -264,7 +264,7 @@ extern constinit const OpDef scatter_src_op = {
             return Values{randn({4096, 1024}), 1, randint(1024, {4096, 1024}), randn({4096, 1024})};
           });
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef scatter_value_op = {
@@ -284,7 +284,7 @@ extern constinit const OpDef scatter_value_op = {
           s.add({sample_randn({4, 2}), 0, sample_ints({2, 2}, 0, 4), 1.5});
           s.error({sample_randn({3}), 0, sample_ints({2}, 3, 4), 1}, "index 3 is out of bounds");
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef scatter_add_op = {
@@ -314,7 +314,7 @@ extern constinit const OpDef scatter_add_op = {
             return Values{randn({4096, 1024}), 1, randint(1024, {4096, 1024}), randn({4096, 1024})};
           });
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef scatter_multiply_op = {

@@ -401,7 +401,7 @@ extern constinit const OpDef index_put_op = {
                           randn({4096, 1024}), true};
           });
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef take_op = {

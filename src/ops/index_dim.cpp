@@ -205,7 +205,7 @@ extern constinit const OpDef index_add_op = {
             return Values{randn({4096, 1024}), 0, randint(4096, {4096}), randn({4096, 1024})};
           });
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef index_copy_op = {
@@ -234,7 +234,7 @@ extern constinit const OpDef index_copy_op = {
           s.error({sample_randn({4}), 0, index_vector({4}), sample_randn({1})},
                   "index 4 is out of bounds");
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef index_fill_op = {
@@ -278,7 +278,7 @@ extern constinit const OpDef index_fill_op = {
           s.error({sample_randn({4}), 0, index_vector({1}), sample_randn({2})},
                   "value must be a number or a tensor without dimensions");
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 }  // namespace pellucid

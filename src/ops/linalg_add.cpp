@@ -232,7 +232,7 @@ extern constinit const OpDef addmm_op = {
                   "must be integers", {{"beta", 0.5}});
           s.large([] { return Values{randn({3072}), randn({512, 768}), randn({768, 3072})}; });
         },
-    .writes_self = true,
+    .writes_over = 1,
     .describes = true};
 
 extern constinit const OpDef addmv_op = {
@@ -257,7 +257,7 @@ extern constinit const OpDef addmv_op = {
                   "inner sizes of the product differ: 3 and 2");
           s.large([] { return Values{randn({4096}), randn({4096, 1024}), randn({1024})}; });
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 extern constinit const OpDef addr_op = {
     .schema =
@@ -286,7 +286,7 @@ extern constinit const OpDef addr_op = {
                   "does not broadcast to the product's sizes [2, 3]");
           s.large([] { return Values{randn({4096, 1024}), randn({4096}), randn({1024})}; });
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 extern constinit const OpDef baddbmm_op = {
     .schema =
@@ -317,7 +317,7 @@ extern constinit const OpDef baddbmm_op = {
             return Values{randn({48, 256, 256}), randn({48, 256, 64}), randn({48, 64, 256})};
           });
         },
-    .writes_self = true,
+    .writes_over = 1,
     .describes = true};
 
 extern constinit const OpDef addbmm_op = {
@@ -354,6 +354,6 @@ extern constinit const OpDef addbmm_op = {
             return Values{randn({256, 256}), randn({16, 256, 64}), randn({16, 64, 256})};
           });
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 }  // namespace pellucid

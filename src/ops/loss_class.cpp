@@ -636,6 +636,7 @@ extern constinit const OpDef cross_entropy_rows_backward_op = {
             return Values{randn({}), big, randint(1024, {4096}), {}, big.logsumexp(1), 1,
                           -100,      0.0};
           });
-        }};
+        },
+    .writes_over = 1 << 1};
 
 }  // namespace pellucid

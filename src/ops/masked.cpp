@@ -425,7 +425,7 @@ extern constinit const OpDef masked_scatter_op = {
           s.error({sample_randn({3}), sample_randn({3}).gt(-99), sample_randn({2})},
                   "3 true elements but source only 2");
         },
-    .writes_self = true,
+    .writes_over = 1,
 };
 
 extern constinit const OpDef nonzero_op = {

@@ -305,7 +305,7 @@ extern constinit const OpDef copy_op = {
           s.error({sample_randn({2, 3}), sample_randn({4})},
                   "do not broadcast to the sizes [2, 3]");
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 extern constinit const OpDef clone_op = {
     .schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
@@ -413,7 +413,7 @@ extern constinit const OpDef fill_op = {
                   "must be a number or a 0-dimensional tensor");
           s.error({sample_ints({2}, 0, 9), 1e300}, "does not fit int64");
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 extern constinit const OpDef zero_op = {
     .schema = "zero[_](Tensor self) -> Tensor",
@@ -431,7 +431,7 @@ extern constinit const OpDef zero_op = {
         [](Samples& s) {
           s.add({sample_randn({2, 3})});
         },
-    .writes_self = true};
+    .writes_over = 1};
 
 Tensor detail::row_major(const Tensor& t) {
   const AutoGradMode off(false);

@@ -467,7 +467,7 @@ extern constinit const OpDef batch_norm_backward_op = {
           });
         },
     .any_layout = true,
-    .writes_self = true};
+    .writes_over = 1};
 
 extern constinit const OpDef instance_norm_op = {
     .schema =

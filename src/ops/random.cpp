@@ -205,7 +205,7 @@ extern constinit const OpDef normal_op = {
           samples_of_fill(s);
           s.error({sample_randn({3}), 0.0, -1.0}, "std must not be negative");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = blocks_of_self};
 
 extern constinit const OpDef normal_float_float_op = {
@@ -310,7 +310,7 @@ extern constinit const OpDef uniform_op = {
           s.error({sample_randn({3}), 2.0, -2.0}, "'from' must not be greater than 'to'");
           s.error({sample_randn({3}), 0.0, std::numeric_limits<double>::infinity()}, "both finite");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = blocks_of_self};
 
 extern constinit const OpDef exponential_op = {
@@ -337,7 +337,7 @@ extern constinit const OpDef exponential_op = {
           samples_of_fill(s);
           s.error({sample_randn({3}), 0.0}, "lambd must be positive");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = blocks_of_self};
 
 extern constinit const OpDef log_normal_op = {
@@ -369,7 +369,7 @@ extern constinit const OpDef random_op = {
         [](Samples& s) {
           s.add_no_grad({sample_ints({3, 4}, 0, 2)});
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = [](const Call& c) { return kernels::blocks_for(kInt64, c.in(0).numel()); }};
 
 extern constinit const OpDef random_to_op = {
@@ -385,7 +385,7 @@ extern constinit const OpDef random_to_op = {
           s.add_no_grad({sample_ints({3, 4}, 0, 2), 10});
           s.error({sample_ints({3}, 0, 2), 0}, "'from' must be less than 'to'");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = [](const Call& c) { return kernels::blocks_for(kInt64, c.in(0).numel()); }};
 
 extern constinit const OpDef random_from_op = {
@@ -404,7 +404,7 @@ extern constinit const OpDef random_from_op = {
           s.add_no_grad({sample_ints({3, 4}, 0, 2), 7, {}});
           s.error({sample_ints({3}, 0, 2).to(kInt8), 0, 1000}, "does not fit into int8");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = [](const Call& c) { return kernels::blocks_for(kInt64, c.in(0).numel()); }};
 
 extern constinit const OpDef bernoulli_op = {
@@ -451,7 +451,7 @@ constexpr OpDef bernoulli_of_number(std::string_view schema) {
                 s.error({sample_randn({3}), 1.5}, "p must be between 0 and 1, found 1.5");
                 s.large([] { return Values{zeros({4096, 1024}), 0.5}; });
               },
-          .writes_self = true,
+          .writes_over = 1,
           .random_count = mask_blocks};
 }
 

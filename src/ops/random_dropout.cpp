@@ -117,7 +117,7 @@ extern constinit const OpDef dropout_train_backward_op = {
           s.add({sample_randn({3, 4}), 0.4, 7, 3});
           s.error({sample_randn({3}), -0.5, 7, 3}, "p must be between 0 and 1");
         },
-    .writes_self = true,
+    .writes_over = 1,
     .run_time_attrs = 0b110};  // seed and offset
 
 extern constinit const OpDef dropout_op = {

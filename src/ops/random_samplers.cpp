@@ -221,7 +221,7 @@ extern constinit const OpDef geometric_op = {
           s.error({sample_randn({3}), 1.0}, "p must be in (0, 1), found 1");
           s.large([] { return Values{zeros({1024, 1024}), 0.3}; });
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = block_for_each};
 
 extern constinit const OpDef cauchy_op = {
@@ -250,7 +250,7 @@ extern constinit const OpDef cauchy_op = {
           s.error({sample_ints({3}, 0, 5)}, "must be a floating tensor");
           s.large([] { return Values{zeros({1024, 1024})}; });
         },
-    .writes_self = true,
+    .writes_over = 1,
     .random_count = block_for_each};
 
 }  // namespace pellucid

@@ -54,6 +54,39 @@ TEST_CASE("every op: a program that is replayed gives the bits of eager calls") 
   CHECK(replayed > samples * 9 / 10);
 }
 
+// Every call alone, so that results lie where inputs did, if the op may write there.
+TEST_CASE("every op: results that are written over an input have the bits of others") {
+  const LazyGuard outermost(false);
+  struct NoGroups {
+    NoGroups() { graph::PassSet::set(graph::PassSet("-fuse")); }
+    ~NoGroups() { graph::PassSet::set(graph::PassSet()); }
+  } const no_groups;
+  const auto inside = [](const Sample& s) {
+    Tensors out = run(
+        map_tensors(s, [](const Tensor& t) { return is_floating(t.dtype()) ? t + 0 : t.clone(); }));
+    for (Tensor& t : out) t = t.clone();
+    return out;
+  };
+  int64_t reused = 0;
+  for (const OpDef* op : all_ops()) {
+    if (!has_defined_values(*op)) continue;
+    for (const Sample& s : samples_of(*op).valid) {
+      INFO(text(s));
+      const NoGradGuard off;
+      default_generator().manual_seed(1);
+      const Tensors eager = inside(own_memory(s));
+      const Sample own = own_memory(s);
+      default_generator().manual_seed(1);
+      Tensors lazy;
+      reused += explain([&] { lazy = inside(own); }).reused;
+      REQUIRE(lazy.size() == eager.size());
+      for (size_t i = 0; i < eager.size(); ++i) CHECK(same_bits(eager[i], lazy[i]));
+    }
+  }
+  MESSAGE(reused << " results were written over an input");
+  CHECK(reused > 300);
+}
+
 TEST_CASE("every op: gradients in a program that is replayed have the bits of eager ones") {
   const auto gradients = [](const Sample& s, bool lazily) {
     const Sample own = own_memory(s);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "core/traced.h"
@@ -180,6 +181,30 @@ TEST_CASE(
   CHECK(run_pass("updates", g) == 1);  // v's; w is read by the product before it
   CHECK(names(g) == Names{"rand", "mm", "rand", "mm", "sub", "mm", "sub"});
   CHECK(before == Names{"rand", "mm", "rand", "mm", "mm", "sub", "sub"});
+}
+
+TEST_CASE("delay: a large result that waits is made right before it is read") {
+  const Tensor g = rand({64, 2048}), x = rand({64, 2048}), y = rand({512, 512});
+  const NoGradGuard off;
+  const auto make = [&](bool changed) {
+    return captured([&] {
+      const Tensor a = g + 0, b = x + 0;
+      Tensor large = matmul(a.t(), b);  // 16 MiB from 1 MiB
+      if (changed) a.add_(1);
+      const Tensor p = rand({1024, 1024}).exp().sum();
+      return Tensors{large.sum() + p + a.sum()};
+    });
+  };
+  const auto place = [](const Graph& graph, const std::string& name) {
+    const Names all = names(graph);
+    return std::find(all.begin(), all.end(), name) - all.begin();
+  };
+  Graph graph = make(false);
+  CHECK(place(graph, "mm") < place(graph, "rand"));
+  CHECK(run_pass("delay", graph) == 1);
+  CHECK(place(graph, "mm") > place(graph, "exp"));
+  Graph changed = make(true);  // what it reads is changed in between
+  CHECK(run_pass("delay", changed) == 0);
 }
 
 TEST_CASE("recompute: what waits is made again, and the most that is needed at one time shrinks") {
