@@ -1,15 +1,16 @@
 """torch.compile: calls of a function or module are captured, fused and run as a whole, where that is faster."""
+import collections
 import copy
 import dataclasses
 import functools
+import gc
 import operator
 import types
 import warnings
 from collections.abc import Iterator
 
 from . import _C
-from ._lazy import _tensors
-from .nn.modules.module import Module
+from .nn.modules.module import Module, _global_hooks, _scopes
 
 def _parts(value):
     """The parts of a value that may hold tensors, and how to make an equal value of others; None for what has no parts."""
@@ -25,6 +26,8 @@ def _parts(value):
         return list(value), lambda parts: type(value)(*parts)
     if isinstance(value, (list, tuple, set, frozenset)):
         return list(value), type(value)
+    if isinstance(value, collections.deque):
+        return list(value), lambda parts: type(value)(parts, value.maxlen)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
 
@@ -35,48 +38,6 @@ def _parts(value):
             return made
         return [getattr(value, name) for name in names], as_object
     return None
-
-
-def _flatten(value, tensors):
-    """The value with each tensor replaced by its number; the tensors are appended to the list."""
-    if isinstance(value, _C.Tensor):
-        tensors.append(value)
-        return _Place(len(tensors) - 1)
-    found = _parts(value)
-    if found is not None:
-        parts, made_of = found
-        flat = [_flatten(p, tensors) for p in parts]
-        return made_of(flat) if any(a is not b for a, b in zip(flat, parts)) else value
-    if isinstance(value, Iterator):
-        raise ValueError("seal: an iterator cannot be given again in each call; give and return a list.")
-    if not isinstance(value, Module) and any(isinstance(v, _C.Tensor) for v in getattr(value, "__dict__", {}).values()):
-        raise ValueError(f"seal: a {type(value).__name__} holds tensors, which would stay those of the first call. Give and return "
-                         "tensors, or tuples, lists, dicts and dataclasses of them.")
-    return value
-
-
-def _restore(value, tensors):
-    """What _flatten took apart, with these tensors."""
-    if isinstance(value, _Place):
-        return tensors[value.number]
-    found = _parts(value)
-    return value if found is None else found[1]([_restore(p, tensors) for p in found[0]])
-
-
-def _same(a, b):
-    """Whether two flattened values are equal, whatever their own idea of equality is (arrays of NumPy have none)."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    mine, other = _parts(a), _parts(b)
-    if mine is not None and not isinstance(a, (set, frozenset)):
-        names = list(a) == list(b) if isinstance(a, dict) else True
-        return names and len(mine[0]) == len(other[0]) and all(map(_same, mine[0], other[0]))
-    try:
-        return bool(a == b)
-    except (TypeError, ValueError):
-        return False
 
 
 class _Place:
@@ -92,6 +53,144 @@ class _Place:
 
     def __hash__(self):
         return hash(("tensor", self.number))
+
+
+def _flatten(value, tensors, who="seal"):
+    """The value with each tensor replaced by its number; the tensors are appended to the list."""
+    if isinstance(value, _C.Tensor):
+        tensors.append(value)
+        return _Place(len(tensors) - 1)
+    found = _parts(value)
+    if found is not None:
+        parts, made_of = found
+        flat = [_flatten(p, tensors, who) for p in parts]
+        return made_of(flat) if any(a is not b for a, b in zip(flat, parts)) else value
+    if isinstance(value, Iterator):
+        raise ValueError(f"{who}: an iterator cannot be given again in each call; give and return a list.")
+    if not isinstance(value, Module) and any(isinstance(v, _C.Tensor) for v in getattr(value, "__dict__", {}).values()):
+        raise ValueError(_holder_text(value, who))
+    return value
+
+
+def _holder_text(value, who):
+    return (f"{who}: a {type(value).__name__} holds tensors, which would stay those of the first call. Give and return tensors, or "
+            "tuples, lists, dicts and dataclasses of them.")
+
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type, types.ModuleType, Module, _Place, _C.dtype)
+
+
+def _holds_tensors(value):
+    """Whether tensors can be reached from an object, other than through modules, classes and a function's globals."""
+    seen, pending = set(), [value]
+    while pending and len(seen) < 1000:
+        found = pending.pop()
+        if isinstance(found, _C.Tensor):
+            return True
+        if id(found) in seen or isinstance(found, _PLAIN):
+            continue
+        seen.add(id(found))
+        if isinstance(found, types.FunctionType):
+            pending += [*(found.__closure__ or ()), *(found.__defaults__ or ()), *(found.__kwdefaults__ or {}).values()]
+        elif not isinstance(found, types.FrameType):
+            pending += gc.get_referents(found)
+    return False
+
+
+def _check_results(form, given, who="seal"):
+    """Refuses a flattened result that holds tensors where they cannot be replaced. What was given as an argument may be given back."""
+    found = _parts(form)
+    if found is not None:
+        for part in found[0]:
+            _check_results(part, given, who)
+    elif not isinstance(form, _PLAIN) and id(form) not in given and _holds_tensors(form):
+        raise ValueError(_holder_text(form, who))
+
+
+def _leaves(value):
+    found = _parts(value)
+    return [leaf for part in found[0] for leaf in _leaves(part)] if found is not None else [value]
+
+
+def _snapshot(value):
+    """A flattened value as it is now: what the program changes in it later is a difference (_same)."""
+    found = _parts(value)
+    if found is not None:
+        return type(value)(value) if isinstance(value, (set, frozenset)) else found[1]([_snapshot(p) for p in found[0]])
+    return copy.copy(value) if isinstance(value, bytearray) or type(value).__module__ == "numpy" else value
+
+
+def _state(value):
+    """What an object of the program's own is made of, as far as a difference can be told: attributes, by identity if need be."""
+    if isinstance(value, (*_PLAIN, types.FunctionType)):
+        return None
+    own = getattr(type(value), "__slots__", ())
+    found = {name: getattr(value, name, None) for name in ([own] if isinstance(own, str) else own) if name != "__dict__"}
+    found.update(getattr(value, "__dict__", {}))
+    return found
+
+
+def _same_attribute(a, b):
+    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str, bytes, tuple)) and a == b)
+
+
+class _Objects:
+    """What a sealed function depends on beside tensors: objects among its arguments, and the modules that it called."""
+
+    def __init__(self, others, called):
+        self._states = []
+        modules = {}
+        for leaf in {id(v): v for v in (*_leaves(others), *called.values())}.values():
+            if isinstance(leaf, Module):
+                modules.update((id(m), m) for m in leaf.modules())
+            elif state := _state(leaf):
+                self._states.append((leaf, state))
+        self._modules = [(m, m._structure()) for m in modules.values()]
+        self._hooks = {name: list(hooks.values()) for name, hooks in _global_hooks.items()}
+
+    def unchanged(self):
+        for module, before in self._modules:
+            now = module._structure()
+            if len(now) != len(before) or not (all(map(operator.is_, now, before)) or all(map(_same_attribute, now, before))):
+                return False
+        for leaf, before in self._states:
+            now = _state(leaf)
+            if now.keys() != before.keys() or not all(_same_attribute(now[name], before[name]) for name in now):
+                return False
+        return all(list(hooks.values()) == self._hooks[name] for name, hooks in _global_hooks.items())
+
+
+def _restore(value, tensors):
+    """What _flatten took apart, with these tensors."""
+    if isinstance(value, _Place):
+        return tensors[value.number]
+    found = _parts(value)
+    return value if found is None else found[1]([_restore(p, tensors) for p in found[0]])
+
+
+def _same(a, b):
+    """Whether two flattened values are equal, whatever their own idea of equality is (arrays of NumPy have none)."""
+    if type(a) is not type(b):
+        return False
+    mine, other = _parts(a), _parts(b)
+    if mine is not None and not isinstance(a, (set, frozenset)):
+        names = list(a) == list(b) if isinstance(a, dict) else True
+        return names and len(mine[0]) == len(other[0]) and all(map(_same, mine[0], other[0]))
+    if type(a).__module__ == "numpy" and hasattr(a, "tobytes"):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    try:
+        return a is b or bool(a == b)
+    except (TypeError, ValueError):
+        return False
+
+
+def _elements(value, depth):
+    """How many elements the tensors in a container have, to tell sizes of calls apart."""
+    if isinstance(value, _C.Tensor):
+        return value.numel()
+    if depth == 0 or not isinstance(value, (list, tuple, dict)):
+        return 0
+    return sum(_elements(v, depth - 1) for v in (value.values() if isinstance(value, dict) else value))
 
 
 _BACKENDS = ("inductor", "aot_eager", "cudagraphs", "eager")
@@ -112,7 +211,7 @@ class Compiled:
         """From now on calls replay what the function did, without calling it. The tensors among the arguments, and those that the
         function uses (parameters, a learning rate), are read anew; other side effects are lost, and results have no history. The
         function is traced at calls 1, 2 and every 1,024th; one that differs raises before it runs. Returns itself."""
-        self._sealed, self._others, self._result = _C._Sealed(), None, None
+        self._sealed, self._others, self._result, self._objects = _C._Sealed(), None, None, None
         self._calls = self._traced = 0
         return self
 
@@ -122,20 +221,25 @@ class Compiled:
         if self._others is not None and not _same(others, self._others):
             raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
                              "one; give it as a tensor.")
+        if self._objects is not None and not self._objects.unchanged():
+            self.seal()
         sealed = self._sealed
         self._calls += 1
         if not sealed.traces(tensors):
             return _restore(self._result, sealed.replay(tensors, []))
+        self._objects = None  # what it holds is not held by the program
         sealed.begin(tensors, [])
         try:
             results = []
-            form = _flatten(self._function(*args, **kwargs), results)
+            with _scopes.noting() as called:
+                form = _flatten(self._function(*args, **kwargs), results)
+            _check_results(form, {id(v) for v in _leaves(others)})
             # As in every later call they have no history, and what it kept for a gradient is not made.
             results = [t.detach() if t.requires_grad else t for t in results]
             sealed.end(results)
         finally:
             sealed.abandon()
-        self._others, self._result = others, form
+        self._others, self._result, self._objects = _snapshot(others), form, _Objects(others, called)
         self._traced += 1
         return _restore(form, results)
 
@@ -147,9 +251,9 @@ class Compiled:
             if isinstance(value, _C.Tensor):
                 elements += value.numel()
             elif isinstance(value, (list, tuple, dict)):
-                elements += sum(t.numel() for t in _tensors([value]))
+                elements += _elements(value, 3)
         if kwargs:
-            elements += sum(t.numel() for t in _tensors([kwargs]))
+            elements += _elements(kwargs, 3)
         call = _C._CompiledCall(self._trials, elements)
         try:
             result = self._function(*args, **kwargs)
@@ -193,16 +297,10 @@ class OptimizedModule(Module):
         object.__setattr__(self, "_compiled", Compiled(module, always, memory_budget, whole))
 
     def forward(self, *args, **kwargs):
-        if self._compiled._sealed is not None and self._modes_now() != self._modes:  # eval() and train() make another program
-            self.seal()
         return self._compiled(*args, **kwargs)
-
-    def _modes_now(self):
-        return [m.training for m in self._orig_mod.modules()]
 
     def seal(self):
         """From now on calls replay what the module did; see Compiled.seal. Returns itself."""
-        object.__setattr__(self, "_modes", self._modes_now())
         self._compiled.seal()
         return self
 

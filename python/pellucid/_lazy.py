@@ -44,7 +44,7 @@ def _tensors(values):
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
             yield from _tensors(vars(value).values() if hasattr(value, "__dict__") else
                                 [getattr(value, f.name, None) for f in dataclasses.fields(value)])
-        elif hasattr(value, "parameters") and hasattr(value, "buffers"):
+        elif not isinstance(value, type) and callable(getattr(value, "parameters", None)) and callable(getattr(value, "buffers", None)):
             yield from value.parameters()
             yield from value.buffers()
 

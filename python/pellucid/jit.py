@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final  # noqa: F401
 
 from . import _C
-from ._compile import _flatten, _restore, _same
+from ._compile import _check_results, _flatten, _leaves, _restore, _same, _snapshot
 from ._functions import tensor as _tensor
 from ._promises import compile_warning
 from .nn.modules.module import Module
@@ -26,15 +26,16 @@ class TracedFunction:
         object.__setattr__(self, "_function", func)
         self.__name__ = getattr(func, "__name__", type(func).__name__)
         tensors = []
-        form = _flatten(self._bound(args, kwargs), tensors)
+        form = _flatten(self._bound(args, kwargs), tensors, "trace")
         self.inputs = self._names(form, len(tensors))
 
         def call(stand_ins):
             results, (given, named) = [], _restore(form, stand_ins)
-            self._result = _flatten(func(*given, **named), results)
+            self._result = _flatten(func(*given, **named), results, "trace")
+            _check_results(self._result, {id(v) for v in _leaves(form)}, "trace")
             return [t.detach() if t.requires_grad else t for t in results]
         self._dtypes = [t.dtype for t in tensors]
-        self._form, self._program = form, _C._trace(call, self.inputs, tensors)
+        self._form, self._program = _snapshot(form), _C._trace(call, self.inputs, tensors)
 
     def _signature(self):
         try:
@@ -61,7 +62,7 @@ class TracedFunction:
 
     def __call__(self, *args, **kwargs):
         tensors = []
-        if not _same(_flatten(self._bound(args, kwargs), tensors), self._form):
+        if not _same(_flatten(self._bound(args, kwargs), tensors, self.__name__), self._form):
             raise ValueError(f"{self.__name__}: the arguments differ from those that it was traced with in more than the values of "
                              "their tensors; trace it again.")
         return self._run(tensors)

@@ -126,7 +126,7 @@ struct Dispatcher {
     call->seed = c.seed_;
     call->random_offset = c.random_offset_;
     call->unique = detail::recomputing;
-    if (detail::notes_callers) call->caller = caller_outside_library();
+    if (detail::notes_callers) call->line.note();
     call->attrs.assign(c.attrs_);
     call->inputs.reserve(c.inputs_.size());
     for (const Tensor* t : c.inputs_) {
@@ -596,6 +596,7 @@ inline void enter(Call& c, bool in_place) {
 namespace {
 
 template <class F> void as_call(detail::CapturedCall& call, const F& f) {
+  const detail::DefaultDTypeScope type(call.default_dtype);
   InputPointers inputs;
   inputs.add_list(call.inputs.ref());
   Call c(call.op, inputs.span(), call.attrs.view());
@@ -639,6 +640,7 @@ void detail::PreparedCall::take_parameters() {
 }
 
 void detail::PreparedCall::run() {
+  const DefaultDTypeScope type(ready_->call.default_dtype);
   const profile::FromPlace from(ready_->call.place);
   Watch watch(ready_->c);
   Dispatcher::run_kernel(ready_->c);

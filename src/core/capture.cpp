@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/allocator.h"
-#include "base/caller.h"
 #include "base/env.h"
 #include "base/parallel.h"
 #include "base/random.h"
@@ -386,8 +385,7 @@ Capture& discarded() {
 
 // Where a value is asked for, as far as it is known: " at FILE:LINE".
 static std::string place_of_question() {
-  const void* const caller = caller_outside_library();
-  const std::string line = caller ? source_line(caller) : "";
+  const std::string line = line_now();
   return line.empty() ? "" : " at " + line;
 }
 

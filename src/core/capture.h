@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/call_text.h"
 #include "core/tape.h"
 #include "pellucid/detail/inline_vec.h"
 #include "pellucid/op.h"
@@ -31,9 +32,10 @@ struct CapturedCall {
   bool tracked = false;  ///< a gradient may be asked for, so hidden outputs are wanted
   uint8_t output_count = 0;
   MemoryCategory category = MemoryCategory::Other;
+  DType default_dtype = get_default_dtype();  ///< decides the type that some kernels compute in
   bool unique = false;  ///< an equal call must not stand for it: recomputation
   uint64_t seed = 0, random_offset = 0;
-  const void* caller = nullptr;  ///< in the program's code, where somebody wants to know
+  ProgramLine line;  ///< that made it, where somebody wants to know
   profile::LaterPlace place;
   uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
   InlineVec<Tensor, 3> inputs;

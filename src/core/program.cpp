@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/allocator.h"
-#include "base/caller.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "core/registry.h"
@@ -123,14 +122,16 @@ uint32_t StorageNumbers::add(Storage* s) {
 
 uint32_t StorageNumbers::operator[](const Storage* s) const { return table_[find(s)] - 1; }
 
-ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers) {
+ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+                  std::vector<uint64_t>* prefixes) {
   KeyHash h;
   h.add(graph::PassSet::current().bits());
   h.add(static_cast<uint64_t>(least_fused));
   h.add(memory_budget);
   for (const CapturedCall* call : calls) {
     h.add(uint64_t{call->op.info->id} << 32 | call->inputs.size() << 16 |
-          uint64_t{call->output_count} << 8 | uint64_t{call->in_place} << 2 |
+          uint64_t{call->output_count} << 8 |
+          uint64_t{static_cast<uint8_t>(call->default_dtype)} << 3 | uint64_t{call->in_place} << 2 |
           uint64_t{call->tracked} << 1 | uint64_t{call->unique});
     const Attrs attrs = call->attrs.view();
     for (size_t i = 0; i < attrs.size(); ++i) {
@@ -145,6 +146,7 @@ ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& nu
       const Tensor& t = call->outputs[k];
       t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
     }
+    if (prefixes) prefixes->push_back(h.a);
   }
   for (const Storage* s : numbers.storages())
     h.add(s->bytes << 12 | uint64_t{static_cast<uint8_t>(s->category)} << 2 |
@@ -177,6 +179,7 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
                   .attrs = call.attrs.view(),
                   .call = static_cast<uint32_t>(i),
                   .in_place = call.in_place,
+                  .default_dtype = call.default_dtype,
                   .tracked = call.tracked,
                   .unique = call.unique,
                   .seed = call.seed,
@@ -235,6 +238,7 @@ void Frame::make_calls(const graph::Graph& g) {
     auto call = std::make_unique<CapturedCall>(*n.op);
     call->in_place = n.in_place;
     call->tracked = n.tracked;
+    call->default_dtype = n.default_dtype;
     call->output_count = static_cast<uint8_t>(n.outputs.size());
     call->attrs.assign(n.attrs);
     call->inputs.reserve(n.inputs.size());
@@ -408,7 +412,7 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
       call.random_offset = from.random_offset;
       call.place = from.place;
       call.node = from.node;
-      call.caller = from.caller;
+      call.line = from.line;
       const Attrs old = call.attrs.view(), given = from.attrs.view();
       bool changed = false;
       for (size_t a = 0; a < old.size(); ++a) changed = changed || differs(old[a], given[a]);
@@ -518,7 +522,7 @@ void Frame::explain(Explanation& e) const {
     Explanation::Part part;
     for (size_t i = u.first; i < u.first + u.count; ++i) {
       part.ops.push_back(calls_[i]->op.info->name);
-      part.lines.push_back(calls_[i]->caller ? source_line(calls_[i]->caller) : "");
+      part.lines.push_back(calls_[i]->line.text());
     }
     if (const Tensor& out = calls_[u.first + u.count - 1]->outputs[0]; out.defined()) {
       part.sizes.assign(out.sizes().begin(), out.sizes().end());

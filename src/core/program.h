@@ -53,7 +53,8 @@ class StorageNumbers {
   std::vector<uint32_t> table_;  // open addressing; a number + 1, 0 where free
 };
 
-ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
+ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
+                  std::vector<uint64_t>* prefixes = nullptr);
 /// The graph of captured calls. It borrows their attributes.
 graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
 

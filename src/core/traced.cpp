@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "base/allocator.h"
-#include "base/caller.h"
 #include "core/autograd_meta.h"
 #include "pellucid/autograd.h"
 #include "pellucid/compile.h"
@@ -30,8 +29,7 @@ std::string text_of(const CapturedCall& call) {
     out += fmt::format("{}{}", i ? ", " : "",
                        t.defined() ? fmt::format("{}{}", t.dtype(), t.sizes()) : "None");
   }
-  const std::string line = call.caller ? source_line(call.caller) : "";
-  return out + (line.empty() ? ")" : ") at " + line);
+  return out + ")";
 }
 
 /// Storages of stand-ins have an address while it lives.
@@ -86,12 +84,13 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   check_random(calls);
   const WithAddress stand_ins(inputs);
   const StorageNumbers numbers(calls);
-  key_ = key_of(calls, numbers);
+  std::vector<uint64_t> keys;
+  key_ = key_of(calls, numbers, &keys);
   for (const CapturedCall* call : calls) {
-    calls_.push_back(text_of(*call));
+    TracedCall& traced = calls_.emplace_back(text_of(*call), call->line, keys[calls_.size()]);
     for (const Attr& a : call->attrs.view())
       if (a.kind() == Attr::Kind::Float || a.kind() == Attr::Kind::Scalar)
-        numbers_.push_back(std::bit_cast<uint64_t>(a.number()));
+        traced.numbers.push_back(std::bit_cast<uint64_t>(a.number()));
   }
   if (before && !(before->key_ == key_)) return;
   if (before) {
@@ -242,47 +241,70 @@ bool TracedProgram::fits(TensorList inputs) const {
   return true;
 }
 
+std::string TracedProgram::TracedCall::described() const {
+  const std::string at = line.text();
+  return at.empty() ? text : text + " at " + at;
+}
+
+std::string TracedProgram::user_of(size_t storage) const {
+  const graph::Graph& g = program_->graph();
+  const auto is_it = [&](uint32_t value) {
+    return value != graph::kNone && g.values[value].storage == storage;
+  };
+  for (const graph::Node& n : g.nodes)
+    if (std::any_of(n.inputs.begin(), n.inputs.end(),
+                    [&](const graph::Use& u) { return is_it(u.value); }) ||
+        std::any_of(n.outputs.begin(), n.outputs.end(), is_it))
+      return calls_[n.call].described();
+  return "a call";
+}
+
 void TracedProgram::check_same(const TracedProgram& later) const {
   const size_t both = std::min(calls_.size(), later.calls_.size());
   for (size_t i = 0; i < both; ++i)
-    PELLUCID_CHECK(calls_[i] == later.calls_[i], ValueError,
+    PELLUCID_CHECK(calls_[i].text == later.calls_[i].text, ValueError,
                    "{}: the function does not do the same in each call: call {} was {} and is {} "
                    "now. Do not seal it, or take out what changes.",
-                   who_, i + 1, calls_[i], later.calls_[i]);
+                   who_, i + 1, calls_[i].described(), later.calls_[i].described());
   PELLUCID_CHECK(calls_.size() == later.calls_.size(), ValueError,
                  "{}: the function made {} calls when it was sealed and {} now; the first that is "
                  "there only once is {}.",
                  who_, calls_.size(), later.calls_.size(),
-                 calls_.size() > both ? calls_[both] : later.calls_[both]);
+                 (calls_.size() > both ? calls_[both] : later.calls_[both]).described());
+  for (size_t i = 0; i < both; ++i) {
+    PELLUCID_CHECK(calls_[i].key == later.calls_[i].key, ValueError,
+                   "{}: the function makes the same calls, but call {}, {}, is on other tensors or "
+                   "has other attributes now.",
+                   who_, i + 1, later.calls_[i].described());
+    PELLUCID_CHECK(calls_[i].numbers == later.calls_[i].numbers, ValueError,
+                   "{}: a number that the function uses changed between two calls: that of {}. "
+                   "Give it as a tensor among the arguments.",
+                   who_, later.calls_[i].described());
+  }
   PELLUCID_CHECK(key_ == later.key_, ValueError,
-                 "{}: the function makes the same calls, but on other tensors, with other "
-                 "attributes, or other results are kept.",
-                 who_);
-  PELLUCID_CHECK(numbers_ == later.numbers_, ValueError,
-                 "{}: a number that the function uses changed between two calls. Give it as a "
-                 "tensor among the arguments.",
+                 "{}: the function makes the same calls, but other results of them are kept.",
                  who_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot &a = slots_[i], &b = later.slots_[i];
     if (a.live && b.live) continue;
     if (a.constant && b.constant && a.exists && b.exists && a.exists->bytes == b.exists->bytes) {
       PELLUCID_CHECK(std::memcmp(a.exists->data, b.exists->data, a.exists->bytes) == 0, ValueError,
-                     "{}: values that the function makes a tensor of changed between two calls. "
-                     "Give them as a tensor among the arguments.",
-                     who_);
+                     "{}: values that the function makes a tensor of changed between two calls; "
+                     "{} uses them. Give them as a tensor among the arguments.",
+                     who_, later.user_of(i));
       continue;
     }
     PELLUCID_CHECK(a.number == b.number && (!a.number || a.bits == b.bits), ValueError,
-                   "{}: a number that the function uses changed between two calls. Give it as a "
-                   "tensor among the arguments.",
-                   who_);
+                   "{}: a number that the function uses changed between two calls: that of {}. "
+                   "Give it as a tensor among the arguments.",
+                   who_, later.user_of(i));
     PELLUCID_CHECK(
         a.number || (a.input == b.input && (!a.exists || !program_->graph().storages[i].external ||
                                             a.exists == b.exists)),
         ValueError,
-        "{}: the function reads a tensor that is another one in each call and is not "
-        "among its arguments (storage {}).",
-        who_, i);
+        "{}: {} uses a tensor that is another one in each call and is not among the arguments. "
+        "Give it as an argument, or change its values in place.",
+        who_, later.user_of(i));
   }
 }
 
@@ -354,6 +376,8 @@ Tensors TracedProgram::run(TensorList given) const {
   Tensors inputs;
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
   check_distinct(inputs);
+  for (const Leaf& l : leaves_)  // the function drops it first, so its memory is free from here on
+    if (l.cleared) meta_of(leaf_of(l, given)).grad = Tensor();
   const graph::Graph& g = program_->graph();
   std::vector<void*> addresses(g.storages.size(), nullptr);
   std::vector<Ref<Storage>> made(slots_.size());
@@ -375,6 +399,13 @@ Tensors TracedProgram::run(TensorList given) const {
   PhiloxRange random = random_;
   if (random_end_.offset != random_.offset)
     random = default_generator().reserve(random_end_.offset - random_.offset);
+  // Also where it throws: what ran before that has changed them.
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].writes == 0) continue;
+    Storage* s = slots_[i].exists.get();
+    if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
+    if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
+  }
   const Frame::GiveMemory give = [&](uint32_t i) {
     Storage& s = *made[i];
     return s.data = allocate(s.bytes, s.category);
@@ -387,12 +418,6 @@ Tensors TracedProgram::run(TensorList given) const {
     const NoGradGuard off;
     Tensor to = given[k].detach();
     to.copy_(inputs[k]);
-  }
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].writes == 0) continue;
-    Storage* s = slots_[i].exists.get();
-    if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
-    if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
   }
   for (const Leaf& l : leaves_) {
     Tensor& gradient = meta_of(leaf_of(l, given)).grad;

@@ -67,6 +67,18 @@ class TracedProgram {
     bool held = false;      // somebody beside the program had it when it was made
     uint16_t changed = 0;   // Storage::tensors_changed when the program was made
   };
+  /// What is known of a call when another trace is compared.
+  struct TracedCall {
+    TracedCall(std::string t, ProgramLine l, uint64_t k) : text(std::move(t)), line(l), key(k) {}
+    /// With its line.
+    std::string described() const;
+    std::string text;  // the op, with the dtypes and sizes of its inputs
+    ProgramLine line;
+    uint64_t key;                   // of the calls up to this one
+    std::vector<uint64_t> numbers;  // among its attributes
+  };
+  /// The first call that reads or writes a storage, as text.
+  std::string user_of(size_t storage) const;
   /// A leaf whose gradient a run changes.
   struct Leaf {
     Tensor leaf;
@@ -108,8 +120,7 @@ class TracedProgram {
   bool changes_constants_ = false;
   std::vector<std::pair<std::function<uint64_t()>, uint64_t>> assumptions_;  // and what they gave
   PhiloxRange random_, random_end_;  // the generator before and after the calls of program_
-  std::vector<std::string> calls_;   // as text, with their lines
-  std::vector<uint64_t> numbers_;    // among their attributes
+  std::vector<TracedCall> calls_;
   std::vector<ProgramStage> stages_;
 };
 

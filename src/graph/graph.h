@@ -50,11 +50,12 @@ struct Use {
 /// A call of an op.
 struct Node {
   const OpDef* op = nullptr;
-  Attrs attrs = {};       ///< borrowed from whoever made the graph
-  uint32_t call = 0;      ///< which captured call it is
-  bool in_place = false;  ///< output 0 is input 0
-  bool tracked = false;   ///< its hidden outputs are wanted: a gradient reads them
-  bool unique = false;    ///< never merged with an equal node: random numbers, recomputation
+  Attrs attrs = {};                ///< borrowed from whoever made the graph
+  uint32_t call = 0;               ///< which captured call it is
+  bool in_place = false;           ///< output 0 is input 0
+  DType default_dtype = kFloat32;  ///< when the call was captured
+  bool tracked = false;            ///< its hidden outputs are wanted: a gradient reads them
+  bool unique = false;  ///< never merged with an equal node: random numbers, recomputation
   uint64_t seed = 0, random_offset = 0;  ///< of an op that draws random numbers
   std::vector<Use> inputs;
   std::vector<uint32_t> outputs;  ///< values, kNone where nobody needs one

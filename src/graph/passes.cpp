@@ -70,8 +70,8 @@ bool is_pure(const Graph& g, const Node& n) {
 }
 
 bool same_call(const Graph& g, const Node& a, const Node& b) {
-  if (a.op != b.op || a.attrs.size() != b.attrs.size() || a.inputs.size() != b.inputs.size() ||
-      a.outputs.size() != b.outputs.size())
+  if (a.op != b.op || a.default_dtype != b.default_dtype || a.attrs.size() != b.attrs.size() ||
+      a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
     return false;
   for (size_t i = 0; i < a.attrs.size(); ++i)
     if (!same_attr(a.attrs[i], b.attrs[i])) return false;

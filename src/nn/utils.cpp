@@ -48,9 +48,10 @@ void clip_grads_with_norm_(const std::vector<Tensor>& parameters, double max_nor
                            const Tensor& total_norm) {
   const NoGradGuard off;
   const Tensor scale = (max_norm / (total_norm + 1e-6)).clamp_max(1.0);
-  // A product with 1 changes nothing, but moves every gradient; a lazy program does not look.
-  if (!LazyGuard::is_enabled() && scale.item<double>() == 1.0) return;
-  for (const Tensor& g : gradients(parameters)) g.mul_(scale);
+  // A product with 1 changes no values, but moves every gradient; a lazy program does not look.
+  const bool same = !LazyGuard::is_enabled() && scale.item<double>() == 1.0;
+  for (const Tensor& g : gradients(parameters))
+    same ? g.impl().bump_version() : void(g.mul_(scale));
 }
 
 double grad_norm(const std::vector<Tensor>& parameters, double norm_type) {

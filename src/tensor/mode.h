@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "pellucid/dtype.h"
 
 namespace pellucid::detail {
 
@@ -28,6 +31,17 @@ class ModeScope {
 
  private:
   const uint8_t before_;
+};
+
+/// For a scope, get_default_dtype() on this thread is what it was when a call was captured.
+class DefaultDTypeScope {
+ public:
+  explicit DefaultDTypeScope(DType t);
+  ~DefaultDTypeScope();
+  DefaultDTypeScope(const DefaultDTypeScope&) = delete;
+
+ private:
+  const std::optional<DType> before_;
 };
 
 }  // namespace pellucid::detail

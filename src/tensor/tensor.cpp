@@ -6,8 +6,10 @@
 #include <atomic>
 #include <charconv>
 #include <mutex>
+#include <optional>
 
 #include "tensor/layout.h"
+#include "tensor/mode.h"
 #include "tensor/pending.h"
 #include "tensor/phantom.h"
 
@@ -16,6 +18,8 @@ namespace pellucid {
 namespace {
 
 std::atomic<DType> default_dtype{kFloat32};
+// While a captured call runs: the default when it was captured.
+constinit thread_local std::optional<DType> default_of_call;
 
 int64_t checked_dim(const char* what, int64_t d, int64_t dims, IntArrayRef sizes) {
   PELLUCID_CHECK(d >= -dims && d < dims, IndexError,
@@ -49,7 +53,14 @@ void Device::refuse(std::string_view who) const {
       str());
 }
 
-DType get_default_dtype() { return default_dtype.load(std::memory_order_relaxed); }
+DType get_default_dtype() {
+  return default_of_call ? *default_of_call : default_dtype.load(std::memory_order_relaxed);
+}
+
+detail::DefaultDTypeScope::DefaultDTypeScope(DType t) : before_(default_of_call) {
+  default_of_call = t;
+}
+detail::DefaultDTypeScope::~DefaultDTypeScope() { default_of_call = before_; }
 
 void set_default_dtype(DType t) {
   PELLUCID_CHECK(is_floating(t), TypeError,

@@ -357,6 +357,23 @@ TEST_CASE("lazy: a call is recorded once, when it runs") {  // its line: tests/p
   CHECK(found == 1);
 }
 
+TEST_CASE("lazy: a call computes in the default dtype of its time") {
+  const Tensor x = arange(5);
+  const auto below = [&] { return sin(x.to(kInt32)).add(x.lt(0.3).logical_not().exp()); };
+  set_default_dtype(kFloat64);
+  const Tensor expected = below();
+  eval(expected);
+  set_default_dtype(kFloat32);
+  Tensor y;
+  {
+    const LazyGuard lazy;
+    set_default_dtype(kFloat64);
+    y = below();
+    set_default_dtype(kFloat32);
+  }
+  CHECK(same_bits(y, expected));
+}
+
 TEST_CASE("lazy: many calls run by themselves") {
   const LazyGuard lazy;
   Tensor x = zeros({});

@@ -1,4 +1,5 @@
 """Module: the base of every layer. Attributes that are parameters, buffers or modules register themselves."""
+import contextlib
 import itertools
 import threading
 from collections import OrderedDict, namedtuple
@@ -22,12 +23,28 @@ _global_hooks: dict[str, OrderedDict] = {"forward_pre": OrderedDict(), "forward"
 
 
 class _Scopes(threading.local):
-    """The modules whose forward runs on this thread, while a profile is recorded."""
+    """The modules whose forward runs on this thread, while a profile is recorded or a sealed function is traced."""
 
-    recording = False  # a class attribute: one for all threads
+    recording = False  # class attributes: one for all threads
+    tracing = 0  # functions that are traced now
+    lock = threading.Lock()
 
     def __init__(self):
         self.running = []
+        self.called = None  # by the function that this thread traces
+
+    @contextlib.contextmanager
+    def noting(self):
+        """In its scope the modules that this thread calls are noted in the dictionary that it gives."""
+        before, self.called = self.called, {}
+        with self.lock:
+            _Scopes.tracing += 1
+        try:
+            yield self.called
+        finally:
+            self.called = before
+            with self.lock:
+                _Scopes.tracing -= 1
 
     def begin(self, module):
         name = ""
@@ -185,8 +202,8 @@ class Module:
     # Calling
 
     def __call__(self, *args, **kwargs):
-        if _Scopes.recording:
-            return self._call_recorded(args, kwargs)
+        if _Scopes.recording or _Scopes.tracing:
+            return self._call_watched(args, kwargs)
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
                 or _global_hooks["forward"] or _global_hooks["forward_pre"]):
             return self.forward(*args, **kwargs)
@@ -194,7 +211,11 @@ class Module:
 
     _call_impl = __call__
 
-    def _call_recorded(self, args, kwargs):
+    def _call_watched(self, args, kwargs):
+        if _scopes.called is not None:
+            _scopes.called[id(self)] = self
+        if not _Scopes.recording:
+            return self._call_with_hooks(args, kwargs)
         _scopes.begin(self)
         threw = True
         try:
@@ -223,6 +244,13 @@ class Module:
             if result is not None:
                 output = result
         return output if gradients is None else gradients.of_outputs(output)
+
+    def _structure(self):
+        """All that decides what a call does, but for the values of tensors: attributes, parts, hooks."""
+        found = self.__dict__
+        return [*found.values(), *found["_parameters"].values(), *found["_buffers"].values(), *found["_modules"].values(),
+                *found["_forward_hooks"].values(), *found["_forward_pre_hooks"].values(), *found["_backward_hooks"].values(),
+                *found["_backward_pre_hooks"].values()]
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """Calls hook(module, args, output) after forward; what it returns replaces the output."""
