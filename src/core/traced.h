@@ -52,7 +52,9 @@ class TracedProgram {
   bool changes_constants() const { return changes_constants_; }
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
-  const std::vector<ProgramStage>& stages() const { return stages_; }
+  /// As captured and after each pass; passes that changed nothing share one.
+  using Stages = std::vector<std::pair<std::string, std::shared_ptr<const ProgramStage>>>;
+  const Stages& stages() const { return stages_; }
   int64_t result_bytes() const;
   std::vector<std::string> names;  ///< of the inputs
 
@@ -96,7 +98,7 @@ class TracedProgram {
     bool constant = false;  // made from values of the function's own: each run gives a copy
   };
   Tensor prepared(const Tensor& t, size_t i) const;
-  void check_distinct(const Tensors& inputs) const;
+  void check_distinct(TensorList given, const Tensors& inputs) const;
 
   const char* who_;
   ProgramKey key_;
@@ -111,7 +113,7 @@ class TracedProgram {
   PhiloxRange random_, random_end_;  // the generator before and after the calls of program_
   std::vector<std::string> calls_;   // as text, with their lines
   std::vector<uint64_t> numbers_;    // among their attributes
-  std::vector<ProgramStage> stages_;
+  Stages stages_;
 };
 
 /// The nodes of a graph as data.
