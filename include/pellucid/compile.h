@@ -51,9 +51,7 @@ namespace detail {
 /// What the copies of one compiled function share.
 class PELLUCID_API CompileTrials {
  public:
-  explicit CompileTrials(CompileMode mode, int64_t memory_budget = 0)
-      : mode_(memory_budget > 0 && mode == CompileMode::Measured ? CompileMode::Always : mode),
-        memory_budget_(memory_budget) {}
+  explicit CompileTrials(CompileMode mode, int64_t memory_budget = 0);
   int64_t memory_budget() const { return memory_budget_; }
   CompileTrials(const CompileTrials&) = delete;
   CompileReport report() const;
@@ -162,6 +160,16 @@ class AbandonUnlessEnded {
   Sealed& sealed_;
 };
 
+/// Throws ValueError for a null pointer and an empty std::function.
+PELLUCID_API void check_function(bool exists);
+template <class F> bool function_exists(const F& f) {
+  if constexpr (
+      requires { f == nullptr; } && !requires { f->parameters(); })
+    return !(f == nullptr);
+  else
+    return true;
+}
+
 }  // namespace detail
 
 /// A function, or a module, whose calls are captured. Copies share what was found out. It may be
@@ -169,11 +177,14 @@ class AbandonUnlessEnded {
 template <class F> class Compiled {
  public:
   explicit Compiled(F f, CompileMode mode = CompileMode::Measured, int64_t memory_budget = 0)
-      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode, memory_budget)) {}
+      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode, memory_budget)) {
+    detail::check_function(detail::function_exists(f_));
+  }
 
   template <class... Args> auto operator()(Args&&... args) {
     if (sealed_ && !detail::is_sealing()) return call_sealed(std::forward<Args>(args)...);
-    detail::CompiledCall call(*trials_, (int64_t{0} + ... + detail::elements_in(args)));
+    const auto trials = trials_;  // the function may replace or destroy this object
+    detail::CompiledCall call(*trials, (int64_t{0} + ... + detail::elements_in(args)));
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
       f_(std::forward<Args>(args)...);
       call.finish();
@@ -215,33 +226,34 @@ template <class F> class Compiled {
                    "seal: an argument or the result is of a class whose tensors cannot be found, "
                    "so they would stay those of the first call. Give tensors, or lists, tuples, "
                    "maps and optionals of them.");
+    const auto sealed = sealed_;  // the function may seal anew
     Tensors tensors;
     std::vector<uint64_t> others;
     (detail::split_argument(args, tensors, others), ...);
     if constexpr (std::is_void_v<Result>) {
-      if (!sealed_->traces(tensors)) return void(sealed_->replay(tensors, others));
-      sealed_->begin(tensors, std::move(others));
-      const detail::AbandonUnlessEnded guard(*sealed_);
+      if (!sealed->traces(tensors)) return void(sealed->replay(tensors, others));
+      sealed->begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(*sealed);
       f_(std::forward<Args>(args)...);
-      sealed_->end({});
+      sealed->end({});
     } else {
       using Value = std::decay_t<Result>;
-      if (!sealed_->traces(tensors)) {
-        Value result = std::any_cast<Value>(sealed_->prototype());
-        const Tensors made = sealed_->replay(tensors, others);
+      if (!sealed->traces(tensors)) {
+        Value result = std::any_cast<Value>(sealed->prototype());
+        const Tensors made = sealed->replay(tensors, others);
         size_t next = 0;
         detail::visit_tensors(result, [&](Tensor& t) { t = made[next++]; });
         return result;
       }
-      sealed_->begin(tensors, std::move(others));
-      const detail::AbandonUnlessEnded guard(*sealed_);
+      sealed->begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(*sealed);
       Value result = f_(std::forward<Args>(args)...);
       Tensors results;
       detail::visit_tensors(result, [&](Tensor& t) {
         if (t.defined() && t.requires_grad()) t = t.detach();  // as in every later call
         results.push_back(t);
       });
-      sealed_->end(results, result);
+      sealed->end(results, result);
       return result;
     }
   }

@@ -27,6 +27,9 @@ constexpr size_t kMostCalls = 65'536;
 constexpr size_t kMostHeld = size_t{256} << 20;  // bytes that only the capture keeps alive
 // Some calls of a capture run as a program from here on: for fewer, finding it costs what it saves.
 constexpr size_t kLeastPart = 16;
+// Whoever asks for one value after the other looks at all calls each time. What was looked at in
+// vain may be this much more than what ran; then all runs at once.
+constexpr size_t kMostIdleVisits = size_t{1} << 20, kVisitsForEachRun = 16;
 
 // The capture whose calls this thread runs.
 constinit thread_local Capture* executing = nullptr;
@@ -71,15 +74,20 @@ struct Captures {
       idle.pop_back();
       return c;
     }
-    return all.emplace_back(new Capture);
+    const size_t number = std::min<size_t>(all.size() + 1, kSeveral);
+    return all.emplace_back(new Capture(static_cast<uint8_t>(number)));
   }
   void put_back(Capture* c) {
     const std::lock_guard lock(mutex);
     idle.push_back(c);
   }
-  std::vector<Capture*> list() {
+  /// Those whose calls may use a storage.
+  std::vector<Capture*> users_of(const Storage& s) {
+    const uint8_t user = user_of(s);
     const std::lock_guard lock(mutex);
-    return all;
+    if (user == kSeveral) return all;
+    if (user == 0) return {};
+    return {all[user - 1u]};
   }
 };
 
@@ -143,6 +151,7 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
   {
     const std::lock_guard lock(mutex_);
     for_each_storage(*call, [&](Storage& s) {
+      note_user(s);
       if (s.captured.fetch_add(1, std::memory_order_relaxed) == 0 && s.data) held_bytes_ += s.bytes;
     });
     for (Storage* s : call->writes) {
@@ -155,6 +164,22 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
                               (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much()));
   }
   if (full) flush();
+}
+
+// So that whoever changes the storage asks no other capture.
+void Capture::note_user(Storage& s) const {
+  uint8_t note = s.note.load(std::memory_order_relaxed), now = 0;
+  do {
+    const uint8_t user = note >> 4;
+    if (user == number_) return;
+    now = static_cast<uint8_t>((note & kNoteMarks) | (user == 0 ? number_ : kSeveral) << 4);
+  } while (!s.note.compare_exchange_weak(note, now, std::memory_order_relaxed));
+}
+
+void Capture::count_idle(std::span<const Fate> fates) {
+  const auto ran = static_cast<size_t>(std::count(fates.begin(), fates.end(), Fate::Runs));
+  const size_t visits = idle_visits_ + fates.size(), useful = ran * (1 + kVisitsForEachRun);
+  idle_visits_ = visits > useful ? visits - useful : 0;
 }
 
 // Memory that the program let go is kept by calls that read it.
@@ -177,7 +202,9 @@ template <class Wanted> std::vector<Fate> Capture::decide(const Wanted& wanted) 
   enum : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4 };
   std::vector<Fate> fates(calls_.size(), Fate::Kept);
   // Only what captured calls write is ever asked for, and only its own capture writes it.
-  const auto mark_of = [](const Storage* s) { return s->note.load(std::memory_order_relaxed); };
+  const auto mark_of = [](const Storage* s) {
+    return static_cast<uint8_t>(s->note.load(std::memory_order_relaxed) & kNoteMarks);
+  };
   const auto mark = [](Storage* s, uint8_t how) {
     if (s->pending_writes.load(std::memory_order_relaxed) != 0)
       s->note.fetch_or(how, std::memory_order_relaxed);
@@ -203,13 +230,15 @@ template <class Wanted> std::vector<Fate> Capture::decide(const Wanted& wanted) 
       for (Storage* s : call.writes) mark(s, kWritten);
   }
   for (const auto& call : calls_)
-    for (Storage* s : call->writes) s->note.store(0, std::memory_order_relaxed);
+    for (Storage* s : call->writes)
+      s->note.fetch_and(static_cast<uint8_t>(~kNoteMarks), std::memory_order_relaxed);
   return fates;
 }
 
 template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
   if (forbidden_by_) refuse();
   const std::vector<Fate> fates = decide(wanted);
+  count_idle(fates);
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
   const ModeScope no_estimate(kEstimate, false);
@@ -349,8 +378,11 @@ void Capture::run_writers(const Storage& s) {
   const std::lock_guard lock(mutex_);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
   forced_runs.fetch_add(1, std::memory_order_relaxed);
+  const bool all = idle_visits_ > kMostIdleVisits;
+  if (all) idle_visits_ = 0;
   run([&](const CapturedCall& call) {
-    return std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
+    return (all && any_seen(call.writes)) ||
+           std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
   });
 }
 
@@ -418,6 +450,7 @@ void Capture::allow_values() noexcept {
   forbidden_by_ = nullptr;
   versions_.clear();
   gradients_.clear();
+  changed_.clear();
   live_numbers.clear();
   assumptions.clear();
   constants.clear();
@@ -434,15 +467,12 @@ std::vector<CapturedCall*> Capture::to_flush() {
 }
 
 void Capture::will_change(Storage& s) {
-  for (const auto& [known, version] : versions_)
-    if (known.get() == &s) return;
-  versions_.emplace_back(Ref<Storage>::share(&s), s.version.load(std::memory_order_relaxed));
+  if (changed_.insert(&s).second)
+    versions_.emplace_back(Ref<Storage>::share(&s), s.version.load(std::memory_order_relaxed));
 }
 
 void Capture::will_change_gradient(const Tensor& leaf, const Tensor& before) {
-  for (const auto& [known, gradient] : gradients_)
-    if (known.is_same(leaf)) return;
-  gradients_.emplace_back(leaf, before);
+  if (changed_.insert(&leaf.impl()).second) gradients_.emplace_back(leaf, before);
 }
 
 void Capture::restore() noexcept {
@@ -451,6 +481,7 @@ void Capture::restore() noexcept {
   for (auto& [storage, version] : versions_)
     storage->version.store(version, std::memory_order_relaxed);
   versions_.clear();
+  changed_.clear();
 }
 
 void Capture::discard() noexcept {
@@ -495,7 +526,9 @@ void run_users(const Storage& s) {
 }
 
 void run_users_elsewhere(const Storage& s, const Capture* own) {
-  for (Capture* c : Captures::get().list())
+  const uint8_t user = user_of(s);
+  if (user == 0 || (own && user == own->number() && user != kSeveral)) return;
+  for (Capture* c : Captures::get().users_of(s))
     if (c != own) c->run_users(s);
 }
 

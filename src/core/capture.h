@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,13 @@ struct CapturedCall {
   OwnedAttrs attrs;
 };
 
+/// Parts of Storage::note: what a capture notes while it decides which calls run, and above that
+/// the number of the one capture whose calls ever used the storage; 0 for none, kSeveral for more.
+constexpr uint8_t kNoteMarks = 0x0f, kSeveral = 0x0f;
+inline uint8_t user_of(const Storage& s) {
+  return static_cast<uint8_t>(s.note.load(std::memory_order_acquire) >> 4);
+}
+
 class Group;
 /// What becomes of a captured call.
 enum class Fate : uint8_t { Kept, Runs, Forgotten };
@@ -58,6 +66,7 @@ extern constinit thread_local bool recomputing;
 /// The calls of one thread that did not run yet. Any thread may make them run.
 class Capture {
  public:
+  explicit Capture(uint8_t number = 0) : number_(number) {}
   /// That of this thread.
   static Capture& own();
 
@@ -66,6 +75,7 @@ class Capture {
   void run_writers(const Storage& s);
   /// Runs what reads or writes a storage: it is about to be changed by somebody else.
   void run_users(const Storage& s);
+  uint8_t number() const { return number_; }
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
   /// Across a fork: a child must not find it held by a thread that it does not have.
@@ -113,14 +123,21 @@ class Capture {
   void release(CapturedCall& call) noexcept;
   bool holds_too_much();
 
+  void note_user(Storage& s) const;
+  void count_idle(std::span<const Fate> fates);
+
+  const uint8_t number_;  // among all captures, at most kSeveral
   std::mutex mutex_;
   std::vector<std::unique_ptr<CapturedCall>> calls_;
-  size_t held_bytes_ = 0;  // of storages that have memory
+  size_t idle_visits_ = 0;  // of calls that were looked at and did not run
+  size_t held_bytes_ = 0;   // of storages that have memory
   size_t held_limit_ = 0;
   const char* forbidden_by_ = nullptr;
   const char* whole_for_ = nullptr;
   std::vector<std::pair<Ref<Storage>, uint32_t>> versions_;  // before they were changed
   std::vector<std::pair<Tensor, Tensor>> gradients_;         // leaves, and their gradients before
+  std::unordered_set<const void*>
+      changed_;  // the storages and leaves of these two, which hold them
 };
 
 /// How often captured calls ran because somebody needed what they read or write, in the process.

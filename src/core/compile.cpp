@@ -9,6 +9,18 @@
 namespace pellucid {
 namespace detail {
 
+CompileTrials::CompileTrials(CompileMode mode, int64_t memory_budget)
+    : mode_(memory_budget > 0 && mode == CompileMode::Measured ? CompileMode::Always : mode),
+      memory_budget_(memory_budget) {
+  PELLUCID_CHECK(memory_budget >= 0, ValueError,
+                 "compile: memory_budget is {}; it is a number of bytes, or 0 for no limit.",
+                 memory_budget);
+}
+
+void check_function(bool exists) {
+  PELLUCID_CHECK(exists, ValueError, "compile: the function is null or empty.");
+}
+
 // Two calls that are not timed, one each way; then the two ways in turns, C E E C C E E C, so that
 // a drift of the machine hits both alike.
 bool CompileTrials::begin(size_t size, int64_t& number) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/allocator.h"
@@ -443,18 +445,21 @@ void Frame::find_random() {
   std::sort(random_.begin(), random_.end(), [&](const Random& a, const Random& b) {
     return graph_.nodes[a.call].call < graph_.nodes[b.call].call;
   });
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<size_t>> drawn;  // places in random_
+  for (size_t r = 0; r < random_.size(); ++r) {
+    const graph::Node& n = graph_.nodes[random_[r].call];
+    drawn[{n.seed, n.random_offset}].push_back(r);
+  }
   for (size_t i = 0; i < calls_.size(); ++i) {
     if (!calls_[i]->op.run_time_attrs) continue;
     const size_t seed = attribute(calls_[i]->op, "seed"),
                  offset = attribute(calls_[i]->op, "offset");
     if (seed == SIZE_MAX || offset != seed + 1) continue;
     const Attrs attrs = graph_.nodes[i].attrs;
-    for (Random& r : random_) {
-      const graph::Node& n = graph_.nodes[r.call];
-      if (attrs[seed].integer() == static_cast<int64_t>(n.seed) &&
-          attrs[offset].integer() == static_cast<int64_t>(n.random_offset))
-        r.again.emplace_back(i, seed);
-    }
+    const auto at = drawn.find({static_cast<uint64_t>(attrs[seed].integer()),
+                                static_cast<uint64_t>(attrs[offset].integer())});
+    if (at == drawn.end()) continue;
+    for (const size_t r : at->second) random_[r].again.emplace_back(i, seed);
   }
 }
 
@@ -573,10 +578,10 @@ int64_t gradients_left(const graph::Graph& g) {
 }  // namespace
 
 ReplayProgram::ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-                             const AfterPass& after)
+                             const graph::AfterPass& after)
     : graph_(graph_of(calls, numbers)), set_(graph::PassSet::current()) {
   const Clock::time_point begun = Clock::now();
-  if (after) after("capture", graph_);
+  if (after) after({.name = "capture", .changed = 1}, graph_);
   passes_ = graph::optimize(graph_, set_, memory_budget, after);
   for (graph::Node& n : graph_.nodes) {
     attrs_.emplace_back().assign(n.attrs);
@@ -646,11 +651,9 @@ void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbe
 void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* const> storages,
                               std::vector<bool>& ran) const {
   const std::shared_ptr<Frame::Arena> arena = frame.take_arena();
-  const auto original = [&](uint32_t s) {
-    for (const auto& [again, of] : graph_.repeats)
-      if (again == s) return of;
-    return s;
-  };
+  std::vector<uint32_t> original(graph_.storages.size());  // that a repeated result stands for
+  std::iota(original.begin(), original.end(), 0u);
+  for (const auto& [again, of] : graph_.repeats) original[again] = of;
   const auto give = [&](uint32_t from, uint32_t to) {
     void* const at = frame.address(from);
     if (!at || storages[to]->data || graph_.storages[from].external) return;
@@ -667,7 +670,7 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
   for (size_t c = 0; c < ran.size(); ++c) executed[c] = executed[c] && in_graph[c];
   for (size_t i = done; i-- > 0;)  // the last first: that is the one whose memory is still there
     if (executed[graph_.nodes[i].call])
-      for (const uint32_t s : graph_.nodes[i].writes) give(s, original(s));
+      for (const uint32_t s : graph_.nodes[i].writes) give(s, original[s]);
   for (size_t c = 0; c < ran.size(); ++c) ran[c] = executed[c] || !in_graph[c];
   for (const graph::Merge& m : graph_.merges) {
     ran[m.call] = executed[m.into] || !in_graph[m.into];

@@ -153,9 +153,9 @@ class Frame {
 /// A program and its frames. Any number of threads may run it at once.
 class ReplayProgram {
  public:
-  using AfterPass = std::function<void(std::string_view pass, const graph::Graph&)>;
+  /// `after` sees the graph as captured, too.
   ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-                const AfterPass& after = {});
+                const graph::AfterPass& after = {});
 
   /// Runs captured calls, and gives memory to what is seen afterwards. If a kernel throws,
   /// the calls that did not run keep what they need and `ran` says which did.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/allocator.h"
 #include "core/autograd_meta.h"
@@ -16,11 +18,23 @@ namespace {
 // What stand-ins of inputs look at while a program is made: numbers among them read as 0.
 alignas(kAllocationAlignment) char zeros[kAllocationAlignment];
 
-int index_of(const Tensors& tensors, const Storage* s) {
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i].defined() && tensors[i].impl().storage.get() == s) return static_cast<int>(i);
-  return -1;
-}
+/// The first of some tensors that looks at a storage, by the storage.
+class ByStorage {
+ public:
+  explicit ByStorage(TensorList tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].defined())
+        first_.emplace(tensors[i].impl().storage.get(), static_cast<int>(i));
+  }
+  /// -1 for none.
+  int operator[](const Storage* s) const {
+    const auto at = first_.find(s);
+    return at == first_.end() ? -1 : at->second;
+  }
+
+ private:
+  std::unordered_map<const Storage*, int> first_;
+};
 
 std::string text_of(const CapturedCall& call) {
   std::string out = call.op.info->name + (call.in_place ? "_(" : "(");
@@ -100,35 +114,42 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
     program_ = before->program_;  // whose calls lie between its own states of the generator
     random_ = before->random_;
     random_end_ = before->random_end_;
-  } else
+  } else {
+    // A sealed function shows its stages to nobody.
+    const auto note = [&](const graph::PassResult& pass, const graph::Graph& g) {
+      stages_.emplace_back(
+          pass.name, pass.changed ? std::make_shared<const ProgramStage>(stage_of(pass.name, g))
+                                  : stages_.back().second);
+    };
     program_ = std::make_shared<ReplayProgram>(calls, numbers,
-                                               [&](std::string_view pass, const graph::Graph& g) {
-                                                 stages_.push_back(stage_of(pass, g));
-                                               });
+                                               keeps ? graph::AfterPass() : graph::AfterPass(note));
+  }
+  const ByStorage input_of(inputs), result_of(results);
   for (const Tensor& t : inputs) {
     inputs_.emplace_back(t);
-    shared_with_.push_back(t.defined() ? index_of(inputs, t.impl().storage.get()) : -1);
+    shared_with_.push_back(t.defined() ? input_of[t.impl().storage.get()] : -1);
   }
   const graph::Graph& g = program_->graph();
   take_gradients(capture, inputs, numbers, before);
   for (const std::function<uint64_t()>& current : capture.assumptions)
     assumptions_.emplace_back(current, current());
-  const auto is_made = [&](size_t i) {
-    return std::any_of(leaves_.begin(), leaves_.end(),
-                       [&](const Leaf& l) { return l.storage == static_cast<int>(i); });
-  };
-  const auto is_constant = [&](const Storage* s) {
-    return std::any_of(capture.constants.begin(), capture.constants.end(),
-                       [&](const Ref<Storage>& c) { return c.get() == s; });
-  };
+  std::vector<bool> is_made(numbers.storages().size(), false);  // as a gradient
+  for (const Leaf& l : leaves_)
+    if (l.storage >= 0) is_made[static_cast<size_t>(l.storage)] = true;
+  std::unordered_set<const Storage*> constants;
+  for (const Ref<Storage>& c : capture.constants) constants.insert(c.get());
+  const auto is_constant = [&](const Storage* s) { return constants.contains(s); };
+  std::unordered_map<const Storage*, const std::function<Tensor()>*> live_numbers;
+  for (const auto& [storage, current] : capture.live_numbers)
+    live_numbers[storage.get()] = &current;
   std::vector<bool> is_number(numbers.storages().size(), false);
   for (const graph::Value& v : g.values) is_number[v.storage] = is_number[v.storage] || v.number;
   for (size_t i = 0; i < numbers.storages().size(); ++i) {
     Storage* const s = numbers.storages()[i];
-    Slot slot{.input = index_of(inputs, s), .writes = g.storages[i].writes};
-    const bool returned = index_of(results, s) >= 0;
+    Slot slot{.input = input_of[s], .writes = g.storages[i].writes};
+    const bool returned = result_of[s] >= 0;
     const bool kept =
-        keeps && g.storages[i].live_out && !g.storages[i].external && !returned && !is_made(i);
+        keeps && g.storages[i].live_out && !g.storages[i].external && !returned && !is_made[i];
     if (slot.input < 0 && (g.storages[i].external || kept)) slot.exists = Ref<Storage>::share(s);
     slot.constant = slot.exists && is_constant(s);
     changes_constants_ = changes_constants_ || (slot.constant && slot.writes > 0);
@@ -141,19 +162,18 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
       std::memcpy(&slot.bits, s->data, std::min<size_t>(s->bytes, sizeof slot.bits));
     }
     if (slot.exists) slot.changed = slot.exists->tensors_changed.load(std::memory_order_relaxed);
-    for (const auto& [storage, current] : capture.live_numbers)
-      if (storage.get() == s) slot.live = std::make_shared<const std::function<Tensor()>>(current);
+    if (const auto live = live_numbers.find(s); live != live_numbers.end())
+      slot.live = std::make_shared<const std::function<Tensor()>>(*live->second);
     slots_.push_back(std::move(slot));
   }
   for (const Tensor& t : results) {
     Result r{.form = TensorForm(t)};
     if (t.defined()) {
       r.constant = is_constant(t.impl().storage.get());
-      const auto all = numbers.storages();
-      const auto at = std::find(all.begin(), all.end(), t.impl().storage.get());
-      if (at != all.end())
-        r.storage = static_cast<int>(at - all.begin());
-      else if (r.input = index_of(inputs, t.impl().storage.get()); r.input < 0)
+      const uint32_t number = numbers[t.impl().storage.get()];
+      if (number != graph::kNone)
+        r.storage = static_cast<int>(number);
+      else if (r.input = input_of[t.impl().storage.get()]; r.input < 0)
         r.given = t;
       if (r.constant && r.given.defined()) {
         const ModeScope at_once(kCapture, false);
@@ -179,24 +199,37 @@ void TracedProgram::check_random(std::span<CapturedCall* const> calls) const {
 
 void TracedProgram::take_gradients(const Capture& capture, const Tensors& inputs,
                                    const StorageNumbers& numbers, const TracedProgram* before) {
+  std::unordered_map<const TensorImpl*, int> input_of;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined()) input_of[&inputs[i].impl()] = static_cast<int>(i);
+  std::unordered_map<const TensorImpl*, const Leaf*> leaves_before;
+  std::unordered_map<int, const Leaf*> inputs_before;
+  if (before)
+    for (const Leaf& known : before->leaves_) {
+      if (known.input >= 0)
+        inputs_before[known.input] = &known;
+      else
+        leaves_before[&known.leaf.impl()] = &known;
+    }
   for (const auto& [tensor, gradient] : capture.changed_gradients()) {
     Leaf l{.leaf = tensor};
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i].is_same(tensor)) l.input = static_cast<int>(i);
+    if (const auto at = input_of.find(&tensor.impl()); at != input_of.end()) l.input = at->second;
     if (l.input >= 0) l.leaf = Tensor();
     if (gradient.defined()) l.before = gradient.impl().storage;
-    if (before)
-      for (const Leaf& known : before->leaves_)
-        if (known.input == l.input && (l.input >= 0 || known.leaf.is_same(l.leaf)))
-          l.cleared = known.cleared || (known.exists_now && !gradient.defined());
+    const Leaf* known = nullptr;
+    if (l.input >= 0) {
+      if (const auto at = inputs_before.find(l.input); at != inputs_before.end())
+        known = at->second;
+    } else if (const auto at = leaves_before.find(&tensor.impl()); at != leaves_before.end()) {
+      known = at->second;
+    }
+    if (known) l.cleared = known->cleared || (known->exists_now && !gradient.defined());
     const Tensor now = tensor.grad();
     l.dropped = !now.defined();
     if (now.defined() && now.impl().storage != l.before) {
-      const auto all = numbers.storages();
-      const auto at = std::find(all.begin(), all.end(), now.impl().storage.get());
-      const auto i = static_cast<size_t>(at - all.begin());
+      const uint32_t i = numbers[now.impl().storage.get()];
       l.form = TensorForm(now);
-      if (at != all.end() && !program_->graph().storages[i].external &&
+      if (i != graph::kNone && !program_->graph().storages[i].external &&
           program_->graph().storages[i].writes > 0)
         l.storage = static_cast<int>(i);
       else
@@ -345,27 +378,52 @@ Tensor TracedProgram::prepared(const Tensor& t, size_t i) const {
   return out;
 }
 
-void TracedProgram::check_distinct(const Tensors& inputs) const {
+// What the program writes may share memory with nothing that it takes for another tensor: passes
+// moved and merged calls in the belief that they are apart.
+void TracedProgram::check_distinct(TensorList given, const Tensors& inputs) const {
+  std::vector<bool> changed(inputs.size(), false);
+  for (const Slot& slot : slots_)
+    if (slot.input >= 0 && slot.writes > 0) changed[static_cast<size_t>(slot.input)] = true;
+  struct Part {
+    const char *begin, *end;
+    int input;  // -1: of a tensor that the program was traced with
+    bool changed;
+  };
+  std::vector<Part> parts;
+  const auto add = [&](const Storage& s, int input, bool writes) {
+    if (s.data && s.bytes > 0)
+      parts.push_back({static_cast<const char*>(s.data), static_cast<const char*>(s.data) + s.bytes,
+                       input, writes});
+  };
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) continue;
-    const Storage* const s = inputs[i].impl().storage.get();
     const auto first = static_cast<size_t>(shared_with_[i]);
-    PELLUCID_CHECK(inputs[first].impl().storage.get() == s, ValueError,
+    PELLUCID_CHECK(inputs[first].impl().storage == inputs[i].impl().storage, ValueError,
                    "{}: arguments {} and {} were in the same memory when the function was traced, "
                    "and are not now; give it copies each time.",
                    who_, first, i);
-    bool changed = false, other = false;
-    for (const Slot& slot : slots_) {
-      if (slot.input == static_cast<int>(i)) changed = changed || slot.writes > 0;
-      if (slot.exists.get() == s) other = true;
+    if (first == i) add(*given[i].impl().storage, static_cast<int>(i), changed[i]);
+  }
+  for (const Slot& slot : slots_)
+    if (slot.exists) add(*slot.exists, -1, slot.writes > 0);
+  std::sort(parts.begin(), parts.end(),
+            [](const Part& a, const Part& b) { return a.begin < b.begin; });
+  const Part* reaches = nullptr;          // of those before, the one that ends last
+  const Part* changed_reaches = nullptr;  // and of those that are changed
+  for (const Part& p : parts) {
+    for (const Part* q : {reaches, changed_reaches}) {
+      if (!q || q->end <= p.begin || !(p.changed || q->changed) || (p.input < 0 && q->input < 0))
+        continue;
+      const int one = std::max(p.input, q->input), other = std::min(p.input, q->input);
+      PELLUCID_CHECK(false, ValueError,
+                     "{}: argument {} shares its memory with {}, and the program changes one of "
+                     "them; they were apart when it was made. Give it a clone.",
+                     who_, one,
+                     other < 0 ? std::string("a tensor that the program uses")
+                               : fmt::format("argument {}", other));
     }
-    for (size_t k = 0; k < i; ++k)
-      other = other || (inputs[k].defined() && inputs[k].impl().storage.get() == s &&
-                        index_of(inputs, s) != static_cast<int>(i) && inputs_[i].defined);
-    PELLUCID_CHECK(!(other && changed), ValueError,
-                   "{}: argument {} is changed, and shares its memory with another tensor of the "
-                   "program; it did not before.",
-                   who_, i);
+    if (!reaches || p.end > reaches->end) reaches = &p;
+    if (p.changed && (!changed_reaches || p.end > changed_reaches->end)) changed_reaches = &p;
   }
 }
 
@@ -375,7 +433,7 @@ Tensors TracedProgram::run(TensorList given) const {
   const LazyGuard at_once(false);
   Tensors inputs;
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
-  check_distinct(inputs);
+  check_distinct(given, inputs);
   for (const Leaf& l : leaves_)  // the function drops it first, so its memory is free from here on
     if (l.cleared) meta_of(leaf_of(l, given)).grad = Tensor();
   const graph::Graph& g = program_->graph();
@@ -522,18 +580,16 @@ enum class Kept { Nothing, Made, Changed };
 
 Kept kept_of_trace(Capture& capture, const Tensors& inputs, const Tensors& results) {
   Kept kept = Kept::Nothing;
-  const auto is_gradient = [&](const Storage* s) {
-    return std::any_of(capture.changed_gradients().begin(), capture.changed_gradients().end(),
-                       [&](const auto& g) {
-                         const Tensor now = g.first.grad();
-                         return now.defined() && now.impl().storage.get() == s;
-                       });
-  };
+  std::unordered_set<const Storage*> known;
+  for (const Tensors* tensors : {&inputs, &results})
+    for (const Tensor& t : *tensors)
+      if (t.defined()) known.insert(t.impl().storage.get());
+  for (const auto& changed : capture.changed_gradients())
+    if (const Tensor now = changed.first.grad(); now.defined())
+      known.insert(now.impl().storage.get());
   for (const CapturedCall* call : capture.to_flush())
     for (const Storage* s : call->writes) {
-      if (s->data || holders(*s) == 0 || index_of(inputs, s) >= 0 || index_of(results, s) >= 0 ||
-          is_gradient(s))
-        continue;
+      if (s->data || holders(*s) == 0 || known.contains(s)) continue;
       kept = std::max(
           kept, s->pending_writes.load(std::memory_order_relaxed) > 1 ? Kept::Changed : Kept::Made);
     }
@@ -562,13 +618,15 @@ struct Sealed::State {
   int64_t calls = 0;
   bool settled = false;  // two calls in a row did the same
   std::unique_ptr<TracedProgram> program;
+  bool anew = false;  // the program no longer fits; a call that found that it did may still run it
+  const TracedProgram* known() const { return anew ? nullptr : program.get(); }
   std::optional<WholeCapture> capture;
   Tensors arguments;
   std::vector<uint64_t> others, others_now;
   std::any prototype;  // the last result that was traced
 
   void check_others(const std::vector<uint64_t>& now) const {
-    PELLUCID_CHECK(!program || now == others, ValueError,
+    PELLUCID_CHECK(!known() || now == others, ValueError,
                    "seal: an argument that is no tensor changed. A sealed function replays what it "
                    "did with the first one; give it as a tensor.");
   }
@@ -582,9 +640,9 @@ bool Sealed::traces(const Tensors& arguments) {
                  "seal: the function calls itself, which a program cannot.");
   const std::lock_guard lock(state_->mutex);
   // The second call may find what the first one left, and a third that does not fit begins anew.
-  const TracedProgram* const p = state_->program.get();
+  const TracedProgram* const p = state_->known();
   if (p && !(state_->calls > 1 ? p->fits(arguments) : p->assumes_the_same())) {
-    state_->program.reset();
+    state_->anew = true;
     state_->settled = false;
     state_->calls = 0;
   }
@@ -597,7 +655,7 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
     state_->check_others(others);
     state_->others_now = std::move(others);
     state_->arguments = arguments;
-    if (state_->program) state_->program->note_gradients(arguments);
+    if (state_->known()) state_->known()->note_gradients(arguments);
     eval(arguments);
     for (const Tensor& t : arguments)
       if (t.defined()) t.expose();
@@ -622,13 +680,14 @@ void Sealed::end(const Tensors& results, std::any prototype) {
   };
   std::unique_ptr<TracedProgram> program;
   try {
-    program = make(state_->program.get());
-    const bool first = !state_->program;
-    const bool same = !first && program->key() == state_->program->key();
+    const TracedProgram* const known = state_->known();
+    program = make(known);
+    const bool first = !known;
+    const bool same = !first && program->key() == known->key();
     if (!first && !same && state_->calls == 1)
       program = make(nullptr);
     else if (!first)
-      state_->program->check_same(*program);
+      known->check_same(*program);
     PELLUCID_CHECK(!same || !program->changes_constants(), ValueError,
                    "seal: the function changes in place a tensor that it makes from values, as "
                    "tensor(0); a replay would go on from the last one. Use zeros or full.");
@@ -640,6 +699,7 @@ void Sealed::end(const Tensors& results, std::any prototype) {
   state_->capture->run();
   state_->capture.reset();
   state_->program = std::move(program);
+  state_->anew = false;
   state_->program->note_held();
   state_->prototype = std::move(prototype);
   state_->others = std::move(state_->others_now);
@@ -730,7 +790,8 @@ std::string Program::text() const {
   return detail::stage_of("", traced().program()->graph()).text();
 }
 std::vector<ProgramStage> Program::stages() const {
-  std::vector<ProgramStage> out = traced().stages();
+  std::vector<ProgramStage> out;
+  for (const auto& [name, stage] : traced().stages()) out.push_back({name, stage->nodes});
   ProgramStage last = out.back();
   last.name = "fuse";
   size_t next = 0;
@@ -750,6 +811,7 @@ Explanation Program::explain() const {
 }
 
 Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensors& inputs) {
+  PELLUCID_CHECK(static_cast<bool>(f), ValueError, "trace: the function is empty.");
   detail::WholeCapture capture("trace");
   Tensors stand_ins;
   std::vector<std::string> names;

@@ -52,7 +52,9 @@ class TracedProgram {
   bool changes_constants() const { return changes_constants_; }
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
-  const std::vector<ProgramStage>& stages() const { return stages_; }
+  /// As captured and after each pass; passes that changed nothing share one.
+  using Stages = std::vector<std::pair<std::string, std::shared_ptr<const ProgramStage>>>;
+  const Stages& stages() const { return stages_; }
   std::vector<std::string> names;  ///< of the inputs
 
  private:
@@ -107,7 +109,7 @@ class TracedProgram {
     bool constant = false;  // made from values of the function's own: each run gives a copy
   };
   Tensor prepared(const Tensor& t, size_t i) const;
-  void check_distinct(const Tensors& inputs) const;
+  void check_distinct(TensorList given, const Tensors& inputs) const;
 
   const char* who_;
   ProgramKey key_;
@@ -121,7 +123,7 @@ class TracedProgram {
   std::vector<std::pair<std::function<uint64_t()>, uint64_t>> assumptions_;  // and what they gave
   PhiloxRange random_, random_end_;  // the generator before and after the calls of program_
   std::vector<TracedCall> calls_;
-  std::vector<ProgramStage> stages_;
+  Stages stages_;
 };
 
 /// The nodes of a graph as data.

@@ -23,7 +23,7 @@ size_t first_use(const Graph& g, const Lifetimes& lives, const Node& n, size_t a
   size_t first = Lifetimes::kNever;
   for (const uint32_t s : n.writes) {
     if (g.storages[s].external || lives.first(s) != at) return Lifetimes::kNever;
-    const auto& uses = lives.uses[s];
+    const auto uses = lives.uses[s];
     if (uses.size() > 1) first = std::min(first, uses[1]);
   }
   return first;
@@ -41,7 +41,7 @@ size_t gain_of(const Graph& g, const Lifetimes& lives, size_t node, size_t befor
     const uint32_t s = g.values[u.value].storage;
     if (std::find(seen.begin(), seen.end(), s) != seen.end()) continue;
     seen.push_back(s);
-    if (lives.written_between(g, s, node, before)) return 0;
+    if (lives.written_between(s, node, before)) return 0;
     if (!g.storages[s].external && lives.last(g, s) < peak) kept += g.storages[s].bytes;
   }
   return made >= kept + kLeastBytes ? made - kept : 0;

@@ -4,24 +4,23 @@
 
 namespace pellucid::graph {
 
-Lifetimes::Lifetimes(const Graph& g) : uses(g.storages.size()) {
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const auto use = [&](uint32_t s) {
-      if (uses[s].empty() || uses[s].back() != i) uses[s].push_back(i);
-    };
-    for_each_read(g, g.nodes[i], use);
-    for (const uint32_t s : g.nodes[i].writes) use(s);
-  }
-}
+Lifetimes::Lifetimes(const Graph& g)
+    : uses(g.storages.size(),
+           [&](const auto& use) {
+             for (size_t i = 0; i < g.nodes.size(); ++i) {
+               for_each_read(g, g.nodes[i], [&](uint32_t s) { use(s, i); });
+               for (const uint32_t s : g.nodes[i].writes) use(s, i);
+             }
+           }),
+      writes(g.storages.size(), [&](const auto& use) {
+        for (size_t i = 0; i < g.nodes.size(); ++i)
+          for (const uint32_t s : g.nodes[i].writes) use(s, i);
+      }) {}
 
-bool Lifetimes::written_between(const Graph& g, uint32_t s, size_t after, size_t before) const {
-  const auto& all = uses[s];
-  for (auto i = std::upper_bound(all.begin(), all.end(), after); i != all.end() && *i < before;
-       ++i) {
-    const auto& writes = g.nodes[*i].writes;
-    if (std::find(writes.begin(), writes.end(), s) != writes.end()) return true;
-  }
-  return false;
+bool Lifetimes::written_between(uint32_t s, size_t after, size_t before) const {
+  const auto all = writes[s];
+  const auto next = std::upper_bound(all.begin(), all.end(), after);
+  return next != all.end() && *next < before;
 }
 
 Peak peak_of(const Graph& g, const Lifetimes& lives) {

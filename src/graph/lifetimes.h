@@ -2,13 +2,39 @@
 // memory ask.
 #pragma once
 
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
 
 namespace pellucid::graph {
 
-/// The uses of each storage, by the positions of nodes.
+/// Lists of positions, one for each storage, in one array.
+class Positions {
+ public:
+  /// `each` calls its argument with (storage, position), positions in order; it is called twice.
+  template <class Each> Positions(size_t storages, const Each& each) : begins_(storages + 1, 0) {
+    std::vector<size_t> last(storages, SIZE_MAX);  // each position once
+    const auto is_new = [&](uint32_t s, size_t at) { return std::exchange(last[s], at) != at; };
+    each([&](uint32_t s, size_t at) { begins_[s + 1] += is_new(s, at) ? 1 : 0; });
+    for (size_t s = 0; s < storages; ++s) begins_[s + 1] += begins_[s];
+    all_.resize(begins_.back());
+    std::vector<size_t> next(begins_.begin(), begins_.end() - 1);
+    last.assign(storages, SIZE_MAX);
+    each([&](uint32_t s, size_t at) {
+      if (is_new(s, at)) all_[next[s]++] = at;
+    });
+  }
+  std::span<const size_t> operator[](uint32_t s) const {
+    return {all_.data() + begins_[s], begins_[s + 1] - begins_[s]};
+  }
+
+ private:
+  std::vector<size_t> begins_, all_;
+};
+
+/// When storages are used, by the positions of nodes.
 struct Lifetimes {
   static constexpr size_t kNever = SIZE_MAX;
 
@@ -19,9 +45,9 @@ struct Lifetimes {
     return g.storages[s].live_out ? g.nodes.size() : uses[s].empty() ? 0 : uses[s].back();
   }
   /// Whether a node between two positions, both excluded, writes the storage.
-  bool written_between(const Graph& g, uint32_t s, size_t after, size_t before) const;
+  bool written_between(uint32_t s, size_t after, size_t before) const;
 
-  std::vector<std::vector<size_t>> uses;  // ascending, by storage
+  Positions uses, writes;
 };
 
 /// The storage of an input over which the node may write its first result, if nobody needs that

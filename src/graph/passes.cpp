@@ -4,7 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
-#include <map>
+#include <unordered_map>
 
 #include "base/env.h"
 #include "pellucid/error.h"
@@ -90,18 +90,62 @@ bool same_call(const Graph& g, const Node& a, const Node& b) {
   return true;
 }
 
-uint64_t rough_hash(const Graph& g, const Node& n) {
-  uint64_t h = reinterpret_cast<uintptr_t>(n.op);
-  for (const Use& u : n.inputs)
-    h = h * 0x9e3779b97f4a7c15u +
-        (u.value == kNone ? 1 : (uint64_t{g.values[u.value].storage} << 20) + u.version + 2);
-  return h;
+/// Mixes all that same_call() compares: of many calls that read one tensor, few look alike.
+struct CallHash {
+  uint64_t h = 0x243f6a8885a308d3u;
+  void add(uint64_t x) {
+    h = (h ^ x) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 32;
+  }
+  void add(const Dims& dims) {
+    add(dims.size());
+    for (const int64_t n : dims) add(static_cast<uint64_t>(n));
+  }
+  void add(const Value& v) {
+    add(static_cast<uint64_t>(v.dtype) << 2 | uint64_t{v.number} << 1 | uint64_t{v.hidden_layout});
+    add(static_cast<uint64_t>(v.offset));
+    add(v.sizes);
+    add(v.strides);
+  }
+  void add(const Attr& a) {
+    add(static_cast<uint64_t>(a.kind()));
+    switch (a.kind()) {
+      case Attr::Kind::None:
+        break;
+      case Attr::Kind::Float:
+      case Attr::Kind::Scalar:
+        add(std::bit_cast<uint64_t>(a.number()));
+        break;
+      case Attr::Kind::Ints:
+        for (const int64_t n : a.ints()) add(static_cast<uint64_t>(n));
+        break;
+      case Attr::Kind::Text:
+        add(std::hash<std::string_view>()(a.text()));
+        break;
+      default:
+        add(static_cast<uint64_t>(a.integer()));
+    }
+  }
+};
+
+uint64_t hash_of(const Graph& g, const Node& n) {
+  CallHash hash;
+  hash.add(reinterpret_cast<uintptr_t>(n.op));
+  for (const Attr& a : n.attrs) hash.add(a);
+  for (const Use& u : n.inputs) {
+    if (u.value == kNone) continue;
+    hash.add(uint64_t{g.values[u.value].storage} << 32 | u.version);
+    hash.add(g.values[u.value]);
+  }
+  for (const uint32_t v : n.outputs)
+    if (v != kNone) hash.add(g.values[v]);
+  return hash.h;
 }
 
 // A call that was made before with the same arguments is not made again. What the program can see
 // keeps memory of its own, so only results that stay inside are merged.
 int64_t merge_equal(Graph& g) {
-  std::multimap<uint64_t, size_t> seen;
+  std::unordered_multimap<uint64_t, size_t> seen;
   std::vector<bool> merged(g.nodes.size(), false);
   std::vector<uint32_t> instead(g.storages.size(), kNone);
   for (size_t i = 0; i < g.nodes.size(); ++i) {
@@ -110,16 +154,14 @@ int64_t merge_equal(Graph& g) {
       if (u.value != kNone && instead[g.values[u.value].storage] != kNone)
         g.values[u.value].storage = instead[g.values[u.value].storage];
     if (!is_pure(g, n)) continue;
-    const uint64_t h = rough_hash(g, n);
+    const uint64_t h = hash_of(g, n);
     const auto [first, last] = seen.equal_range(h);
     const auto same = std::find_if(
         first, last, [&](const auto& e) { return same_call(g, g.nodes[e.second], n); });
     bool live_out = false;
     for (const uint32_t s : n.writes) live_out = live_out || g.storages[s].live_out;
-    if (same == last || live_out) {
-      seen.emplace(h, i);
-      continue;
-    }
+    if (same == last) seen.emplace(h, i);
+    if (same == last || live_out) continue;
     const Node& kept = g.nodes[same->second];
     Merge merge{.call = n.call, .into = kept.call};
     for (size_t k = 0; k < n.outputs.size(); ++k) {
@@ -263,6 +305,10 @@ int64_t update_early(Graph& g) {
   std::vector<size_t> last_use(g.storages.size(), 0);
   for (size_t i = 0; i < g.nodes.size(); ++i)
     for_each_read(g, g.nodes[i], [&](uint32_t s) { last_use[s] = i; });
+  // Of each node, the last of the nodes in a row behind it that may run as one with it.
+  std::vector<size_t> row_end(g.nodes.size());
+  for (size_t i = g.nodes.size(); i-- > 0;)
+    row_end[i] = i + 1 < g.nodes.size() && can_fuse(g.nodes[i + 1]) ? row_end[i + 1] : i;
   Mover mover(g);
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
@@ -280,8 +326,7 @@ int64_t update_early(Graph& g) {
       mover.stay(i);
       continue;
     }
-    size_t after = Mover::base(bound);
-    while (after + 1 < i && can_fuse(g.nodes[after + 1])) ++after;
+    const size_t after = row_end[Mover::base(bound)];
     if (after + 1 >= i)
       mover.stay(i);
     else
@@ -352,9 +397,8 @@ PassSet PassSet::current() {
 
 void PassSet::set(PassSet passes) { current_bits().store(passes.bits_, std::memory_order_relaxed); }
 
-std::vector<PassResult> optimize(
-    Graph& g, const PassSet& set, size_t budget,
-    const std::function<void(std::string_view pass, const Graph&)>& after) {
+std::vector<PassResult> optimize(Graph& g, const PassSet& set, size_t budget,
+                                 const AfterPass& after) {
   std::vector<PassResult> results;
   verify(g, "capture");
   for (const Pass& pass : kPasses) {
@@ -367,8 +411,8 @@ std::vector<PassResult> optimize(
     verify(g, pass.name);
     r.nodes_after = static_cast<int64_t>(g.nodes.size());
     r.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (after) after(r, g);
     results.push_back(std::move(r));
-    if (after) after(pass.name, g);
   }
   return results;
 }

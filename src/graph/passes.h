@@ -52,11 +52,14 @@ int64_t delay(Graph& g);
 /// Results that wait until they are read again are computed a second time, until no more than
 /// `budget` bytes are needed at one time or nothing more can be won. Returns how many.
 int64_t recompute(Graph& g, size_t budget);
+/// Results of fewer bytes are never computed a second time. Tests set it to 1.
+inline constexpr size_t kLeastRepeated = size_t{64} << 10;
+extern size_t least_repeated;
 
 /// Runs the passes of the set, with the verifier after each. `budget` is for `recompute`, 0 for
 /// none. `after` sees the graph after each.
-std::vector<PassResult> optimize(
-    Graph& g, const PassSet& set, size_t budget = 0,
-    const std::function<void(std::string_view pass, const Graph&)>& after = {});
+using AfterPass = std::function<void(const PassResult&, const Graph&)>;
+std::vector<PassResult> optimize(Graph& g, const PassSet& set, size_t budget = 0,
+                                 const AfterPass& after = {});
 
 }  // namespace pellucid::graph

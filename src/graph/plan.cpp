@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 namespace pellucid::graph {
 namespace {
@@ -40,43 +42,50 @@ Plan largest_first(const std::vector<Block>& blocks) {
   return plan;
 }
 
-/// Free memory between blocks, by place.
+/// Free memory between blocks, by place and by size.
 class Gaps {
  public:
+  /// The place of the smallest gap that will do, the first of them; else the end grows.
   size_t take(size_t bytes) {
-    auto best = gaps_.end();
-    for (auto g = gaps_.begin(); g != gaps_.end(); ++g)
-      if (g->second >= bytes && (best == gaps_.end() || g->second < best->second)) best = g;
-    if (best == gaps_.end()) {
+    const auto best = by_size_.lower_bound({bytes, 0});
+    if (best == by_size_.end()) {
       const size_t at = end_;
       end_ += bytes;
       return at;
     }
-    const auto [at, size] = *best;
-    gaps_.erase(best);
-    if (size > bytes) gaps_.emplace(at + bytes, size - bytes);
+    const auto [size, at] = *best;
+    by_size_.erase(best);
+    gaps_.erase(at);
+    if (size > bytes) add(at + bytes, size - bytes);
     return at;
   }
   void give(size_t at, size_t bytes) {
-    const auto next = gaps_.lower_bound(at);
+    auto next = gaps_.lower_bound(at);
     if (next != gaps_.end() && at + bytes == next->first) {
       bytes += next->second;
-      gaps_.erase(next);
+      by_size_.erase({next->second, next->first});
+      next = gaps_.erase(next);
     }
-    const auto after = gaps_.lower_bound(at);
-    if (after != gaps_.begin()) {
-      const auto before = std::prev(after);
+    if (next != gaps_.begin()) {
+      const auto before = std::prev(next);
       if (before->first + before->second == at) {
-        before->second += bytes;
-        return;
+        at = before->first;
+        bytes += before->second;
+        by_size_.erase({before->second, before->first});
+        gaps_.erase(before);
       }
     }
-    gaps_.emplace(at, bytes);
+    add(at, bytes);
   }
   size_t end() const { return end_; }
 
  private:
+  void add(size_t at, size_t bytes) {
+    gaps_.emplace(at, bytes);
+    by_size_.emplace(bytes, at);
+  }
   std::map<size_t, size_t> gaps_;
+  std::set<std::pair<size_t, size_t>> by_size_;
   size_t end_ = 0;
 };
 

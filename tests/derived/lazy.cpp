@@ -210,7 +210,7 @@ TEST_CASE("random programs: lazily the same bits as eagerly") {
     const Tensors eager = random_program(seed, false);
     const ReplayRounds rounds(seed);
     for (int round = 0; round < rounds.count; ++round) {
-      INFO("round " << round << ", passes " << rounds.passes);
+      INFO("round " << round << ", " << rounds.text());
       const Tensors lazy = random_program(seed, true);
       REQUIRE(eager.size() == lazy.size());
       for (size_t i = 0; i < eager.size(); ++i) REQUIRE(same_bits(eager[i], lazy[i]));
