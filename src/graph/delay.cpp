@@ -50,7 +50,7 @@ size_t gain_of(const Graph& g, const Lifetimes& lives, size_t node, size_t befor
 Candidate best_candidate(const Graph& g, const Lifetimes& lives, size_t peak,
                          const std::vector<uint32_t>& tried) {
   Candidate best;
-  for (size_t i = 0; i <= peak; ++i) {
+  for (size_t i = 0; i <= peak && i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
     const size_t before = first_use(g, lives, n, i);
     if (before == Lifetimes::kNever || before <= peak ||

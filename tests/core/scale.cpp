@@ -87,7 +87,7 @@ TEST_CASE("scale: programs of many calls are traced, sealed, compiled, captured 
     const Program p = trace([&](const Tensors& in) { return call(in[0]); }, {{"x", x}});
     CHECK(p.calls() > 12 * n);
     check([&] { return p.run(Tensors{x}); });
-    CHECK(p.stages().size() == 6);
+    CHECK(p.stages().size() == 7);
     CHECK(p.explain().calls == p.calls());
     CHECK(!p.text().empty());
     CHECK(!make_dot(p).source().empty());

@@ -31,7 +31,7 @@ TEST_CASE("every op that describes its loop: fused with others it gives the bits
   const FuseAll small;
   int ops = 0, fused_ops = 0;
   std::string never;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!op->describes || op->info->visible_outputs == 0) continue;  // optimisers: see below
     ++ops;
     const int64_t before = detail::fused_calls;
@@ -72,7 +72,7 @@ TEST_CASE("pointwise ops that cannot run in a group are known, each with its rea
       {"masked_fill", "it may convert its value first"},
   };
   std::set<std::string> found;
-  for (const OpDef* op : all_ops())
+  for (const OpDef* op : library_ops())
     if (op->kind == OpKind::Pointwise && op->kernel && !op->describes &&
         !op->info->name.starts_with("user_"))  // other tests register those
       found.insert(op->info->name);

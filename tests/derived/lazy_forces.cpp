@@ -69,7 +69,7 @@ int64_t forced_by(const Sample& s) {
 
 TEST_CASE("every op: a captured call and its gradient read no values") {
   int ops = 0, readers = 0;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!has_defined_values(*op) || op->info->name.starts_with("user_")) continue;
     const std::string name =
         op->info->overload.empty() ? op->info->name : op->info->name + "." + op->info->overload;
@@ -168,7 +168,7 @@ std::optional<Attr> changed(const Attr& a) {
 TEST_CASE("every op: attributes that are no part of a program's key choose no sizes and no loop") {
   const LazyGuard outermost(false);  // what the observer sees is the call alone
   int compared = 0, integers = 0;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!op->kernel || !has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       const std::unique_ptr<Seen> call = seen(s);

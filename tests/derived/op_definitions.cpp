@@ -13,7 +13,7 @@ using namespace pellucid::test;
 TEST_SUITE_BEGIN("derived");
 
 TEST_CASE("every op is whole: samples, cost, a vjp or the statement that there is none") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     INFO(op->schema);
     CHECK(!op->doc.empty());
     CHECK(static_cast<bool>(op->samples));
@@ -26,7 +26,7 @@ TEST_CASE("every op is whole: samples, cost, a vjp or the statement that there i
 }
 
 TEST_CASE("every op: valid samples run, and give the same bits twice") {
-  for (const OpDef* op : all_ops())
+  for (const OpDef* op : library_ops())
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s));
       Tensors first, second;
@@ -41,7 +41,7 @@ TEST_CASE("every op: valid samples run, and give the same bits twice") {
 }
 
 TEST_CASE("every op: vjp matches finite differences") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (op->vjp == no_gradient) continue;
     for (const Sample& s : samples_of(*op).valid) {
       if (!s.gradients) continue;
@@ -62,7 +62,7 @@ TEST_CASE("every op: vjp matches finite differences") {
 }
 
 TEST_CASE("every op: the gradient's gradient matches finite differences") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (op->vjp == no_gradient) continue;
     for (const Sample& s : samples_of(*op).valid) {
       if (!s.gradients) continue;
@@ -82,7 +82,7 @@ TEST_CASE("every op: the gradient's gradient matches finite differences") {
 }
 
 TEST_CASE("every op: failing samples throw what they say and change nothing") {
-  for (const OpDef* op : all_ops())
+  for (const OpDef* op : library_ops())
     for (const Sample& s : samples_of(*op).failing) {
       INFO(text(s));
       Tensors before;
@@ -113,7 +113,7 @@ TEST_CASE("every op: inputs with gaps and in another order give the same result"
     if (t.dim() < 2 || t.impl().wrapped_number) return t;
     return t.transpose(0, -1).contiguous().transpose(0, -1);
   };
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     // What is about strides themselves answers differently by design.
     if (op->info->name.starts_with("as_strided") || op->info->name == "view" ||
         !has_defined_values(*op))
@@ -135,7 +135,7 @@ TEST_CASE("every op: inputs with gaps and in another order give the same result"
 
 TEST_CASE(
     "every op: float32 and 16-bit floats agree with float64, or are refused with a TypeError") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (op->kind == OpKind::Random || op->random_count || !has_defined_values(*op)) continue;
     if (op->info->name == "nan_to_num")
       continue;  // puts the dtype's own largest value for infinity
@@ -164,7 +164,7 @@ TEST_CASE(
 }
 
 TEST_CASE("every op: the in-place form gives what the plain form gives") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!op->info->has_in_place) continue;
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s) << " in place");
@@ -199,7 +199,7 @@ TEST_CASE("every op: the in-place form gives what the plain form gives") {
 
 TEST_CASE("every op: 1, 2 and 4 threads give the same bits") {
   const int before = get_num_threads();
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s));
@@ -217,7 +217,7 @@ TEST_CASE("every op: 1, 2 and 4 threads give the same bits") {
 }
 
 TEST_CASE("every op: each ISA level agrees with the baseline") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s));
@@ -237,7 +237,7 @@ TEST_CASE("every op: each ISA level agrees with the baseline") {
 }
 
 TEST_CASE("every op: nothing is left allocated, with and without gradients") {
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     const auto twice = [&] {
       for (const Sample& s : samples_of(*op).valid) {
         const Sample leaves = map_tensors(s, [](const Tensor& t) {

@@ -28,7 +28,7 @@ TEST_CASE("every op: a program that is replayed gives the bits of eager calls") 
   const LazyGuard outermost(false);  // in a lazy process, what came before is no part of a program
   const int64_t found = detail::ProgramCache::get().found();
   int samples = 0;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s));
@@ -68,7 +68,7 @@ TEST_CASE("every op: results that are written over an input have the bits of oth
     return out;
   };
   int64_t reused = 0;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (!has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       INFO(text(s));
@@ -106,7 +106,7 @@ TEST_CASE("every op: gradients in a program that is replayed have the bits of ea
   const LazyGuard outermost(false);  // in a lazy process, what came before is no part of a program
   const int64_t found = detail::ProgramCache::get().found();
   int samples = 0;
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : library_ops()) {
     if (op->vjp == no_gradient || !has_defined_values(*op)) continue;
     for (const Sample& s : samples_of(*op).valid) {
       if (!s.gradients) continue;

@@ -104,6 +104,13 @@ inline bool close(const Tensor& a, const Tensor& b, double rtol, double atol) {
 /// may not.
 inline bool has_defined_values(const OpDef& op) { return !op.info->name.starts_with("empty"); }
 
+/// The op definitions of the library: not those that other tests register, some of which are wrong.
+inline std::vector<const OpDef*> library_ops() {
+  std::vector<const OpDef*> ops = all_ops();
+  std::erase_if(ops, [](const OpDef* op) { return op->info->name.starts_with("user_"); });
+  return ops;
+}
+
 /// The sample's float64 inputs as leaves, and the call as a function of them.
 struct Differentiable {
   autograd::variable_list inputs;
