@@ -510,7 +510,8 @@ void Frame::run(std::span<void* const> addresses, const GiveMemory& give, size_t
   }
   for (Storage* s : storages_)
     if (s) s->data = nullptr;
-  const Arena done_with{{std::exchange(small_, {})}};
+  const Arena::Memory block = std::exchange(small_, {});
+  deallocate(block.data, block.bytes, block.category);
 }
 
 std::shared_ptr<Frame::Arena> Frame::take_arena() {
