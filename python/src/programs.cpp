@@ -3,6 +3,7 @@
 #include "caster.h"
 #include "collect.h"
 #include "core/generated_support.h"
+#include "core/program.h"
 #include "hooks.h"
 #include "pellucid/compile.h"
 #include "pellucid/program.h"
@@ -13,6 +14,7 @@ namespace {
 
 struct CompiledScope {
   std::unique_ptr<detail::CompiledCall> call;
+  int64_t missed = detail::programs_missed();  // before it
 };
 
 // The function gets the stand-ins as a list and returns a list of tensors.
@@ -66,7 +68,12 @@ void register_programs(nb::module_& m) {
             new (s) CompiledScope{std::make_unique<CompiledCall>(trials, elements)};
           },
           nb::keep_alive<1, 2>())
-      .def("finish", [](CompiledScope& s) { s.call->finish(); })
+      // Whether the call captured what was never captured before.
+      .def("finish",
+           [](CompiledScope& s) {
+             s.call->finish();
+             return detail::programs_missed() != s.missed;
+           })
       .def("close", [](CompiledScope& s) { s.call.reset(); });
   using Part = Explanation::Part;
   nb::class_<Part>(m, "ExplanationPart")

@@ -37,6 +37,8 @@ constinit thread_local Capture* executing = nullptr;
 // Who wants to know what runs how.
 constinit thread_local Explanation* explaining = nullptr;
 
+constinit thread_local int64_t missed = 0;  // see programs_missed
+
 struct Executing {
   explicit Executing(Capture* c) : outer(std::exchange(executing, c)) {}
   ~Executing() { executing = outer; }
@@ -136,6 +138,8 @@ class UsedLater {
 };
 
 }  // namespace
+
+int64_t programs_missed() { return missed; }
 
 constinit thread_local bool notes_callers = false;
 constinit thread_local bool recomputing = false;
@@ -292,7 +296,10 @@ bool Capture::run_program(std::span<const Fate> fates, bool whole) {
   const StorageNumbers numbers(chosen);
   const std::shared_ptr<ReplayProgram> program =
       ProgramCache::get().find(key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
-  if (!program) return false;
+  if (!program) {
+    missed += whole;
+    return false;
+  }
   std::vector<bool> ran(chosen.size(), false);
   // Whatever happens, the calls that did not run are kept.
   struct Rest {
@@ -315,7 +322,14 @@ bool Capture::run_program(std::span<const Fate> fates, bool whole) {
       if (kept == 0) capture.held_bytes_ = capture.held_limit_ = 0;
     }
   } const rest{*this, fates, ran};
-  program->run(chosen, numbers, ran);
+  // Where nothing is kept, what only these calls hold is not needed any more when the last one ran.
+  const auto let_go = [this](Storage& s) {
+    if (holders(s) > 0 || user_of(s) != number_ || number_ == kSeveral || s.borrowed || s.deleter ||
+        s.pointer_given_out.load(std::memory_order_relaxed))
+      return;
+    deallocate(std::exchange(s.data, nullptr), s.bytes, s.category);
+  };
+  program->run(chosen, numbers, whole ? std::function<void(Storage&)>(let_go) : nullptr, ran);
   if (explaining) {
     explaining->forgotten += std::count(fates.begin(), fates.end(), Fate::Forgotten);
     program->explain(*explaining);
@@ -611,12 +625,15 @@ std::string Explanation::text() const {
     }
     out += fmt::format("passes, with the calls that they changed: {}; {}\n", changed,
                        text::format_time(seconds));
-    out += fmt::format(
-        "plan: at most {} at one time; small results share {}; {} {} written over an "
-        "input that nobody reads any more\n",
-        text::format_bytes(static_cast<double>(peak_bytes)),
-        text::format_bytes(static_cast<double>(arena_bytes)), reused,
-        reused == 1 ? "result is" : "results are");
+    out += fmt::format("plan: at most {} at one time",
+                       text::format_bytes(static_cast<double>(peak_bytes)));
+    if (arena_bytes > 0)
+      out += fmt::format("; small results share {}",
+                         text::format_bytes(static_cast<double>(arena_bytes)));
+    if (reused > 0)
+      out += fmt::format("; {} result{} over an input that nobody reads any more", reused,
+                         reused == 1 ? " is written" : "s are written");
+    out += '\n';
     out += fmt::format("the program was made in {}\n", text::format_time(made_seconds));
   }
   if (gradient_bytes_left > 0)

@@ -308,8 +308,12 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
   std::vector<graph::Block> blocks;
   for (size_t s = 0; s < storages_.size(); ++s) {
     const graph::Storage& storage = g.storages[s];
-    if (!storages_[s] || storage.external || first[s] == kNone) continue;
+    if (!storages_[s] || first[s] == kNone) continue;
     const auto number = static_cast<uint32_t>(s);
+    if (storage.external) {
+      if (storage.bytes >= kLarge) units_[last[s]].leaves.push_back(number);
+      continue;
+    }
     Unit& u = units_[first[s]];
     if (storage.live_out || lender_[s] != kNone) {
       u.takes.push_back(number);
@@ -478,7 +482,7 @@ void Frame::take_random(const PhiloxRange& traced, const PhiloxRange& now) {
     if (u.single) u.single->take_parameters();
 }
 
-void Frame::run(std::span<void* const> addresses, const GiveMemory& give, size_t& done) {
+void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t& done) {
   for (size_t s = 0; s < storages_.size(); ++s)
     if (storages_[s]) storages_[s]->data = addresses[s];
   if (plan_.bytes > 0) {
@@ -496,7 +500,7 @@ void Frame::run(std::span<void* const> addresses, const GiveMemory& give, size_t
       else if (!graph_.storages[s].live_out)
         storage.data = allocate(storage.bytes, storage.category);
       else if (!storage.data)
-        storage.data = give(s);
+        storage.data = outside.give(s);
     }
     if (u.group)
       u.group->run();
@@ -507,6 +511,8 @@ void Frame::run(std::span<void* const> addresses, const GiveMemory& give, size_t
       Storage& storage = *storages_[s];
       deallocate(std::exchange(storage.data, nullptr), storage.bytes, storage.category);
     }
+    if (outside.let_go)
+      for (const uint32_t s : u.leaves) outside.let_go(s);
   }
   for (Storage* s : storages_)
     if (s) s->data = nullptr;
@@ -624,21 +630,22 @@ void ReplayProgram::put_back(std::unique_ptr<Frame> frame) {
 }
 
 void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-                        std::vector<bool>& ran) {
+                        const std::function<void(Storage&)>& let_go, std::vector<bool>& ran) {
   const std::span<Storage* const> storages = numbers.storages();
   std::vector<void*> addresses(graph_.storages.size());
   for (size_t s = 0; s < storages.size(); ++s) {
     const graph::Storage& storage = graph_.storages[s];
     if (storage.external || storage.live_out) addresses[s] = storages[s]->data;
   }
-  const Frame::GiveMemory give = [&](uint32_t s) {
+  Frame::Outside outside{[&](uint32_t s) {
     return storages[s]->data = allocate(storages[s]->bytes, storages[s]->category);
-  };
+  }};
+  if (let_go) outside.let_go = [&](uint32_t s) { let_go(*storages[s]); };
   std::unique_ptr<Frame> frame = take(calls, addresses);
   size_t done = 0;
   try {
     const AutoGradMode off(false);
-    frame->run(addresses, give, done);
+    frame->run(addresses, outside, done);
   } catch (...) {
     hand_over(*frame, done, storages, ran);
     throw;
@@ -680,14 +687,14 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
   }
 }
 
-void ReplayProgram::replay(std::span<void* const> addresses, const Frame::GiveMemory& give,
+void ReplayProgram::replay(std::span<void* const> addresses, const Frame::Outside& outside,
                            const PhiloxRange& traced, const PhiloxRange& now) {
   std::unique_ptr<Frame> frame = take({}, addresses);
   frame->take_random(traced, now);
   size_t done = 0;
   const AutoGradMode off(false);
   try {
-    frame->run(addresses, give, done);
+    frame->run(addresses, outside, done);
   } catch (...) {
     frame->take_arena();
     throw;

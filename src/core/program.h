@@ -74,11 +74,16 @@ class Frame {
   /// Random numbers for the next run, where no captured call has reserved them: each call gets
   /// those of `now` that lie where its own lay in `traced`.
   void take_random(const PhiloxRange& traced, const PhiloxRange& now);
-  /// Gives memory to a result that is seen afterwards and has none, right before it is written.
-  using GiveMemory = std::function<void*(uint32_t storage)>;
+  /// Memory that is not the frame's own.
+  struct Outside {
+    /// Gives it to a result that is seen afterwards and has none, right before it is written.
+    std::function<void*(uint32_t storage)> give;
+    /// Told of each large external storage after its last use, if anybody wants to know.
+    std::function<void(uint32_t storage)> let_go = {};
+  };
   /// Runs all. `addresses`: of each external storage and each one that has memory. The places of
   /// the others are set. `done` counts the nodes that ran, if it throws.
-  void run(std::span<void* const> addresses, const GiveMemory& give, size_t& done);
+  void run(std::span<void* const> addresses, const Outside& outside, size_t& done);
   /// After run() threw: the memory of the results inside, which the caller takes over.
   struct Arena {
     struct Memory {
@@ -102,8 +107,8 @@ class Frame {
     std::unique_ptr<PreparedCall> single;  // null for a group
     std::string end;
     int64_t unmade = 0, unmade_bytes = 0;  // results that live in tiles alone
-    std::vector<uint32_t> takes,
-        frees;  // storages that get memory before it, or give it back after it
+    // Storages that get memory before it, give it back after it, or are external and used last.
+    std::vector<uint32_t> takes, frees, leaves;
   };
   /// An input of a group's call that is a number: a group is told when it changes.
   struct Number {
@@ -157,13 +162,14 @@ class ReplayProgram {
   ReplayProgram(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
                 const graph::AfterPass& after = {});
 
-  /// Runs captured calls, and gives memory to what is seen afterwards. If a kernel throws,
+  /// Runs captured calls, and gives memory to what is seen afterwards. `let_go` as in
+  /// Frame::Outside, of a captured storage. If a kernel throws,
   /// the calls that did not run keep what they need and `ran` says which did.
   void run(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-           std::vector<bool>& ran);
-  /// Runs without captured calls: `addresses` and `give` as in Frame::run, random numbers as in
+           const std::function<void(Storage&)>& let_go, std::vector<bool>& ran);
+  /// Runs without captured calls: `addresses` and `outside` as in Frame::run, random numbers as in
   /// Frame::take_random.
-  void replay(std::span<void* const> addresses, const Frame::GiveMemory& give,
+  void replay(std::span<void* const> addresses, const Frame::Outside& outside,
               const PhiloxRange& traced, const PhiloxRange& now);
   /// What runs how.
   void explain(Explanation& e);
@@ -187,6 +193,10 @@ class ReplayProgram {
   double passes_seconds_ = 0;
   std::atomic<double> frame_seconds_{0};  // to make the first one
 };
+
+/// How often this thread ran all that it had captured and found no program for it, because it had
+/// never captured the same before.
+PELLUCID_API int64_t programs_missed();
 
 /// The programs of the process, found by key; those that were not used for longest go first.
 class ProgramCache {

@@ -464,11 +464,11 @@ Tensors TracedProgram::run(TensorList given) const {
     if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
     if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
   }
-  const Frame::GiveMemory give = [&](uint32_t i) {
+  const Frame::Outside outside{[&](uint32_t i) {
     Storage& s = *made[i];
     return s.data = allocate(s.bytes, s.category);
-  };
-  program_->replay(addresses, give, random_, random);
+  }};
+  program_->replay(addresses, outside, random_, random);
   for (size_t i = 0; i < slots_.size(); ++i) {  // what was changed in a copy of another layout
     if (slots_[i].writes == 0 || slots_[i].input < 0) continue;
     const auto k = static_cast<size_t>(slots_[i].input);

@@ -99,6 +99,7 @@ void repeat(Graph& g, std::vector<Candidate> chosen) {
   size_t next = 0;
   // Copies are made of nodes before them, which may have moved to `nodes` already.
   std::vector<Node> copies;
+  copies.reserve(chosen.size());
   for (const Candidate& c : chosen) copies.push_back(g.nodes[c.node]);
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     for (; next < chosen.size() && chosen[next].before == i; ++next) {

@@ -339,7 +339,7 @@ void run_rows(Call& c) {
 Tensor plain_rows(const Tensor& logits, const Tensor& target, const Tensor& weight, int64_t how,
                   int64_t ignored, double smoothing) {
   const Tensor scores = logits.log_softmax(1);
-  const Tensor hit = plain_nll(scores, target, weight, how, ignored);
+  Tensor hit = plain_nll(scores, target, weight, how, ignored);
   if (smoothing == 0) return hit;
   const PickedWeights picked(target.to(kInt64), weight, ignored, logits.dtype());
   const Tensor spread =

@@ -35,7 +35,7 @@ void make_like(Call& c, const Tensor& x) {
 /// t's values in row-major or channels-last order, whichever `last` says.
 Tensor in_order(const Tensor& t, bool last) {
   if (last ? channels_last(t) : t.impl().is_contiguous()) return t;
-  const Tensor copy = empty_strided(
+  Tensor copy = empty_strided(
       t.sizes(),
       last ? detail::channels_last_strides(t.sizes()) : detail::contiguous_strides(t.sizes()),
       t.dtype());

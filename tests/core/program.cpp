@@ -197,6 +197,35 @@ TEST_CASE("program: a compiled step needs no more memory than an eager one, as i
       randn({32, 8, 64}));
 }
 
+TEST_CASE("program: a lazy loop that reads its loss needs no more memory than an eager one") {
+  const LazyGuard outermost(false);
+  const auto most = [](bool lazily) {
+    manual_seed(1);
+    nn::Sequential net;
+    for (int i = 0; i < 5; ++i) {
+      net->push_back(nn::Linear(200, 200));
+      net->push_back(nn::ReLU());
+    }
+    optim::AdamW optimizer(net->parameters(), optim::AdamWOptions(0.01));
+    const Tensor x = randn({128, 200});
+    int64_t peak = 0;
+    for (int i = 0; i < 6; ++i) {
+      reset_peak_memory_stats();
+      const LazyGuard lazy(lazily);
+      optimizer.zero_grad();
+      const Tensor loss = net->forward(x).square().mean();
+      loss.backward();
+      optimizer.step();
+      loss.item();
+      eval();
+      peak = memory_stats().peak;
+    }
+    return peak - memory_stats().allocated;
+  };
+  const int64_t eager = most(false), lazy = most(true);
+  CHECK(lazy <= eager * 102 / 100 + 8192);
+}
+
 TEST_CASE("program: an allocation that fails anywhere leaves everything as it was, or complete") {
   const auto f = [](const Tensor& state, const Tensor& x) {
     const Tensor a = matmul(x, x), b = matmul(a.relu() + x, x);

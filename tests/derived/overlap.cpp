@@ -29,7 +29,7 @@ Sample share_buffer(const Sample& s, size_t a, size_t b, const Placement& at) {
   const int64_t length = std::max(at.first + all[a].numel(), at.second + all[b].numel());
   const Tensor buffer = zeros({length}, all[a].dtype());
   const auto place = [&](const Tensor& t, int64_t offset) {
-    const Tensor view = buffer.slice(0, offset, offset + t.numel()).view(t.sizes());
+    Tensor view = buffer.slice(0, offset, offset + t.numel()).view(t.sizes());
     view.copy_(t);
     return view;
   };
@@ -91,7 +91,9 @@ int check_in_place(const Sample& s) {
   int calls = 0;
   const size_t count = tensors_of(s).size();
   for (size_t k = 1; k < count; ++k)
-    for (const auto& [way, shared] : shared_samples(s, 0, k)) {
+    for (const auto& found : shared_samples(s, 0, k)) {
+      const std::string& way = found.first;
+      const Sample& shared = found.second;
       INFO(text(s) << " in place, tensor " << k << " and self share memory: " << way);
       const Tensor self = *shared.args[0].as<Tensor>();
       const std::optional<Tensors> expected = attempt(copied(shared), true);
@@ -132,7 +134,9 @@ TEST_CASE("every op: a mutated argument that shares memory with another") {
       for (size_t a = 0; a < all.size(); ++a)
         for (size_t b = 0; b < all.size(); ++b) {
           if (a == b || !mutated[a]) continue;
-          for (const auto& [way, shared] : shared_samples(s, a, b)) {
+          for (const auto& found : shared_samples(s, a, b)) {
+            const std::string& way = found.first;
+            const Sample& shared = found.second;
             INFO(text(s) << ", tensors " << a << " and " << b << " share memory: " << way);
             const Tensors before = tensors_of(copied(shared)), after = tensors_of(shared);
             const int64_t x = after[a].storage_offset(), y = after[b].storage_offset();
@@ -161,7 +165,7 @@ TEST_CASE("every op: a mutated argument that shares memory with another") {
 TEST_CASE("indexed writes whose source is the tensor itself") {
   const Tensor order = tensor({3, 2, 1, 0});
   const auto changed = [](const std::function<void(Tensor)>& change) {
-    const Tensor x = arange(4.0);
+    Tensor x = arange(4.0);
     change(x);
     return x;
   };

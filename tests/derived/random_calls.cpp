@@ -141,6 +141,7 @@ TEST_CASE("random calls of ops return or throw a typed error") {
   set_memory_limit(int64_t{2} << 30);
   const std::vector<const OpDef*> ops = library_ops();
   std::vector<std::vector<Sample>> known;
+  known.reserve(ops.size());
   for (const OpDef* op : ops) known.push_back(samples_of(*op).valid);
   Caller caller(12345);
   int returned = 0, refused = 0;

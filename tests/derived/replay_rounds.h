@@ -32,7 +32,7 @@ struct ReplayRounds {
     graph::PassSet::set(graph::PassSet());
     graph::least_repeated = graph::kLeastRepeated;
     detail::memory_budget = 0;
-    set_num_threads(threads_before);
+    set_num_threads(threads_before_);
   }
   ReplayRounds(const ReplayRounds&) = delete;
   std::string text() const {
@@ -45,7 +45,7 @@ struct ReplayRounds {
   int threads = 1;
 
  private:
-  const int threads_before = get_num_threads();
+  const int threads_before_ = get_num_threads();
 };
 
 }  // namespace pellucid::test

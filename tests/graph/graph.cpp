@@ -275,6 +275,7 @@ TEST_CASE("keys: programs that differ in anything that matters have different ke
       },
   };
   std::vector<detail::ProgramKey> keys;
+  keys.reserve(std::size(different));
   for (const auto& f : different) keys.push_back(key(f));
   for (size_t i = 0; i < keys.size(); ++i)
     for (size_t k = 0; k < i; ++k) {

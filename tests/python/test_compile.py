@@ -1,5 +1,6 @@
 """torch.compile: the same results, functions, methods, modules and steps; what explain and report tell."""
 import copy
+import warnings
 
 import pytest
 
@@ -21,6 +22,28 @@ def test_the_same_bits_in_every_call():
             assert torch.equal(f(x, scale=3), norm_of_gelu(x, 3))
         assert f.__name__ == "norm_of_gelu"
         assert "calls; " in f.report()
+
+
+def test_sizes_that_change_with_every_call_are_right_and_warned_of_once():
+    def changing(x):
+        return norm_of_gelu(x).sum()
+
+    f = torch.compile(changing, mode="max-autotune")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(100):  # one size
+            f(torch.ones(3, 5))
+        for _ in range(4):  # a few sizes, which come back
+            for n in range(1, 31):
+                f(torch.ones(n, 4))
+        assert not seen
+        for n in range(1, 301):
+            x = torch.full((n, 7), 0.25)
+            assert torch.equal(f(x), changing(x))
+    assert len(seen) == 1
+    text = str(seen[0].message)
+    assert "changing (" in text and "test_compile.py:" in text and "64 calls in a row" in text
+    assert seen[0].filename == __file__
 
 
 def test_explain_tells_the_groups():
