@@ -106,9 +106,11 @@ def test_shares_by_function_and_line(tmp_path):
     assert all_of["Work.spin"] == pytest.approx(all_of["often"] + all_of["seldom"], abs=0.05)
     assert all_of["<module>"] >= run - 1e-9
     lines = shares(opened, "line")
-    hot = sum(own for name, (own, _) in lines.items() if name.startswith(f"hot.py:{line_of(TWO, 'hot')}("))
+    hot = [share for name, share in lines.items() if name.startswith(f"hot.py:{line_of(TWO, 'hot')}(")]
     product = sum(total for name, (_, total) in lines.items() if name.startswith(f"hot.py:{line_of(TWO, 'product')}("))
-    assert hot > 0.1
+    # What the interpreter calls for the line (adding numbers, reading the clock) is below it, and how much that is differs.
+    assert sum(total for _, total in hot) > 0.25 * all_of["Work.spin"]
+    assert sum(own for own, _ in hot) > 0
     assert product > 0.5 * all_of["multiply"]
     # Frames can be read once the package is imported; only stacks from inside that import show the interpreter's own.
     collapsed = subprocess.run([COMMAND, "export", str(out), "--format", "collapsed"], capture_output=True, text=True, check=True)
@@ -165,5 +167,5 @@ def test_threads_recursion_and_code_that_goes_away(tmp_path):
     opened, _ = sampled(tmp_path, text, 4000)
     functions = shares(opened, "function")
     deep = [total for name, (_, total) in functions.items() if name.endswith("(deep)")]
-    assert deep and deep[0] > 0.5
+    assert deep and 0.2 < deep[0] <= 1, "recursion counts a sample once"
     assert any("<lambda>" in name or "<listcomp>" in name for name in functions)
