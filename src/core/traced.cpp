@@ -25,10 +25,10 @@ int index_of(const Tensors& tensors, const Storage* s) {
 
 std::string text_of(const CapturedCall& call) {
   std::string out = call.op.info->name + (call.in_place ? "_(" : "(");
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const Tensor& t = call.inputs[i];
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    const CapturedView& v = call.views[i];
     out += fmt::format("{}{}", i ? ", " : "",
-                       t.defined() ? fmt::format("{}{}", t.dtype(), t.sizes()) : "None");
+                       v.storage ? fmt::format("{}{}", v.dtype, call.sizes(v)) : "None");
   }
   const std::string line = call.caller ? source_line(call.caller) : "";
   return out + (line.empty() ? ")" : ") at " + line);
@@ -85,8 +85,8 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   const std::vector<CapturedCall*> calls = capture.to_flush();
   check_random(calls);
   const WithAddress stand_ins(inputs);
-  const StorageNumbers numbers(calls);
-  key_ = key_of(calls, numbers);
+  const StorageNumbers numbers(capture, calls);
+  key_ = numbers.key();
   for (const CapturedCall* call : calls) {
     calls_.push_back(text_of(*call));
     for (const Attr& a : call->attrs.view())
@@ -467,8 +467,7 @@ class WholeCapture {
     Storage& s = *stand_in.impl().storage;
     s.data = allocate(s.bytes, s.category);
     if (whole.numel() > 0) std::memcpy(s.data, whole.const_data_ptr(), whole.nbytes());
-    if (s.pending_writes.load(std::memory_order_relaxed) == 0)
-      s.writer.store(nullptr, std::memory_order_release);
+    if (Capture::own().pending_writes(s) == 0) s.writer.store(nullptr, std::memory_order_release);
   }
   /// Whoever asks for their values is refused like one who asks for a result.
   void forbid_arguments(const Tensors& arguments) {
@@ -483,8 +482,7 @@ class WholeCapture {
   Capture& own_ = Capture::own();
   void allow_arguments() noexcept {
     for (const Ref<Storage>& s : arguments_)
-      if (s->pending_writes.load(std::memory_order_relaxed) == 0)
-        s->writer.store(nullptr, std::memory_order_release);
+      if (own_.pending_writes(*s) == 0) s->writer.store(nullptr, std::memory_order_release);
     arguments_.clear();
   }
 
@@ -515,8 +513,7 @@ Kept kept_of_trace(Capture& capture, const Tensors& inputs, const Tensors& resul
       if (s->data || holders(*s) == 0 || index_of(inputs, s) >= 0 || index_of(results, s) >= 0 ||
           is_gradient(s))
         continue;
-      kept = std::max(
-          kept, s->pending_writes.load(std::memory_order_relaxed) > 1 ? Kept::Changed : Kept::Made);
+      kept = std::max(kept, capture.pending_writes(*s) > 1 ? Kept::Changed : Kept::Made);
     }
   return kept;
 }
