@@ -49,6 +49,15 @@ def chain(x, w):
     return run
 
 
+def products(x, w):
+    def run():
+        y = x
+        for _ in range(STEPS):
+            y = y * w
+        return [y]
+    return run
+
+
 def train(function, *leaves_and_gradient):
     *leaves, gradient = leaves_and_gradient
     def run():
@@ -190,6 +199,8 @@ def hand_written(name, inputs):
         return one_element(*inputs)
     if family == "mul_chain":
         return chain(*inputs)
+    if family == "product":
+        return products(*inputs)
     if family == "image":
         return image_work(what, inputs)
     if family == "matmul":

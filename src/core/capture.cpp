@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <unordered_map>
+#include <thread>
 #include <utility>
 
 #include "base/allocator.h"
@@ -63,10 +63,10 @@ struct Captures {
   }
   static void hold_all() {
     get().mutex.lock();
-    for (Capture* c : get().all) c->hold();
+    for (Capture* c : get().all) c->lock();
   }
   static void let_go_all() {
-    for (Capture* c : get().all) c->let_go();
+    for (Capture* c : get().all) c->unlock();
     get().mutex.unlock();
   }
   Capture* take() {
@@ -76,8 +76,7 @@ struct Captures {
       idle.pop_back();
       return c;
     }
-    const size_t number = std::min<size_t>(all.size() + 1, kSeveral);
-    return all.emplace_back(new Capture(static_cast<uint8_t>(number)));
+    return all.emplace_back(new Capture(all.size() + 1));
   }
   void put_back(Capture* c) {
     const std::lock_guard lock(mutex);
@@ -85,17 +84,12 @@ struct Captures {
   }
   /// Those whose calls may use a storage.
   std::vector<Capture*> users_of(const Storage& s) {
-    const uint8_t user = user_of(s);
+    const uint8_t user = s.user.load(std::memory_order_acquire);
     const std::lock_guard lock(mutex);
     if (user == kSeveral) return all;
     if (user == 0) return {};
     return {all[user - 1u]};
   }
-};
-
-struct OwnCapture {
-  Capture* capture = Captures::get().take();
-  ~OwnCapture() { Captures::get().put_back(capture); }
 };
 
 // Whether the program has a handle of the storage, or something that it may read it through.
@@ -105,39 +99,62 @@ bool any_seen(const InlineVec<Storage*, 2>& storages) {
   return std::any_of(storages.begin(), storages.end(), [](const Storage* s) { return seen(*s); });
 }
 
-template <class F> void for_each_storage(const CapturedCall& call, const F& f) {
-  for (const Tensor& t : call.inputs)
-    if (t.defined()) f(*t.impl().storage);
-  for (size_t k = 0; k < call.output_count; ++k)
-    if (call.outputs[k].defined()) f(*call.outputs[k].impl().storage);
-}
+// Storage::slot is the number of a capture and a place in its list of slots.
+constexpr uint32_t kPlaceBits = 20;
+constexpr uint32_t kPlace = (1u << kPlaceBits) - 1;
+// What no storage has: captures whose number is too large find all slots in `elsewhere_`.
+constexpr uint32_t kNoTag = 1;
 
-/// While it lives, what calls that are kept will use is known as such (is_used_later): the calls
-/// that run now must leave it in memory of its own.
-class UsedLater {
+}  // namespace
+
+/// While it lives, what calls that are kept will use is known as such (used_later): the calls that
+/// run now must leave it in memory of its own.
+class Capture::UsedLater {
  public:
-  UsedLater(std::span<const std::unique_ptr<CapturedCall>> calls, std::span<const Fate> fates) {
-    for (size_t i = 0; i < calls.size(); ++i) {
-      if (fates[i] != Fate::Kept) continue;
-      for_each_storage(*calls[i], [&](Storage& s) {
-        // Only its own capture writes it, and looks at its notes.
-        if (s.pending_writes.load(std::memory_order_relaxed) == 0) return;
-        if (s.note.fetch_or(kUsedLater, std::memory_order_relaxed) & kUsedLater) return;
-        marked_.push_back(&s);
-      });
+  explicit UsedLater(Capture& capture) : capture_(capture) {
+    for (size_t i = 0; i < capture.calls_.size(); ++i) {
+      if (capture.fates_[i] != Fate::Kept) continue;
+      for (const CapturedView& v : capture.calls_[i]->views)
+        if (v.storage && capture.slots_[v.slot].writes != 0) {
+          capture.slots_[v.slot].note = kUsedLater;
+          marked_ = true;
+        }
     }
   }
   ~UsedLater() {
-    for (Storage* s : marked_)
-      s->note.fetch_and(static_cast<uint8_t>(~kUsedLater), std::memory_order_relaxed);
+    if (marked_)
+      for (Slot& slot : capture_.slots_) slot.note = 0;
   }
   UsedLater(const UsedLater&) = delete;
 
  private:
-  std::vector<Storage*> marked_;  // the calls that are kept hold them
+  Capture& capture_;
+  bool marked_ = false;
 };
 
-}  // namespace
+/// While it lives, the thread of a capture adds a call, and no other thread lets calls run.
+class Capture::Turn {
+ public:
+  explicit Turn(Capture& c) : capture_(c) {
+    c.adding_.exchange(true, std::memory_order_seq_cst);
+    if (!c.stopped_.load(std::memory_order_seq_cst)) [[likely]]
+      return;
+    c.adding_.store(false, std::memory_order_release);
+    c.mutex_.lock();
+    waited_ = true;
+  }
+  ~Turn() {
+    if (waited_)
+      capture_.mutex_.unlock();
+    else
+      capture_.adding_.store(false, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+
+ private:
+  Capture& capture_;
+  bool waited_ = false;
+};
 
 int64_t programs_missed() { return missed; }
 
@@ -145,25 +162,153 @@ constinit thread_local bool notes_callers = false;
 constinit thread_local bool recomputing = false;
 constinit thread_local size_t memory_budget = 0;
 
-Capture& Capture::own() {
-  thread_local const OwnCapture own;
-  return *own.capture;
+constinit thread_local Capture* Capture::own_ = nullptr;
+
+Capture::Capture(size_t number)
+    : user_(static_cast<uint8_t>(std::min<size_t>(number, kSeveral))),
+      tag_(number < (size_t{1} << (32 - kPlaceBits)) ? static_cast<uint32_t>(number << kPlaceBits)
+                                                     : kNoTag) {}
+
+Capture& Capture::take_own() {
+  struct Own {
+    Capture* capture = Captures::get().take();
+    ~Own() {
+      own_ = nullptr;
+      Captures::get().put_back(capture);
+    }
+  };
+  thread_local const Own own;
+  own_ = own.capture;
+  return *own_;
+}
+
+void Capture::lock() {
+  mutex_.lock();
+  if (this == own_) return;  // its thread is here, and adds nothing
+  stopped_.store(true, std::memory_order_seq_cst);
+  while (adding_.load(std::memory_order_seq_cst)) std::this_thread::yield();
+}
+
+void Capture::unlock() {
+  stopped_.store(false, std::memory_order_release);
+  mutex_.unlock();
+}
+
+uint32_t Capture::slot_of(const Storage& s) const {
+  const uint32_t slot = s.slot.load(std::memory_order_relaxed);
+  if ((slot & ~kPlace) == tag_) [[likely]]
+    return slot & kPlace;
+  if (elsewhere_.empty()) [[likely]]
+    return kNone;
+  const auto found = elsewhere_.find(&s);
+  return found == elsewhere_.end() ? kNone : found->second;
+}
+
+inline uint32_t Capture::slot_for(const CapturedView& v) {
+  const uint32_t known = v.fresh ? kNone : slot_of(*v.storage);
+  if (known == kNone) return new_slot(v);
+  ++slots_[known].uses;
+  return known;
+}
+
+uint32_t Capture::new_slot(const CapturedView& v) {
+  Storage& s = *v.storage;
+  uint32_t place = free_slot_;
+  if (place == kNone) [[likely]] {
+    place = static_cast<uint32_t>(slots_.size());
+    slots_.emplace_back();
+  } else {
+    free_slot_ = slots_[place].uses;
+  }
+  const bool fits = tag_ != kNoTag && place <= kPlace;
+  uint32_t none = 0;
+  if (v.fresh && fits) {
+    s.slot.store(tag_ | place, std::memory_order_relaxed);
+    s.refs.store(2, std::memory_order_relaxed);
+    s.captured.store(1, std::memory_order_relaxed);
+    s.user.store(user_, std::memory_order_relaxed);
+  } else {
+    note_user(s);
+    // Of several captures that use a storage, the first finds its slot there.
+    if (!fits || !s.slot.compare_exchange_strong(none, tag_ | place, std::memory_order_relaxed))
+      elsewhere_.emplace(&s, place);
+    s.refs.fetch_add(1, std::memory_order_relaxed);
+    s.captured.fetch_add(1, std::memory_order_relaxed);
+    if (s.data) held_bytes_ += s.bytes;
+  }
+  slots_[place] = {.storage = &s, .uses = 1, .writes = 0, .note = 0};
+  return place;
+}
+
+// The last call that used it is gone.
+inline void Capture::release_slot(uint32_t place) noexcept {
+  Storage* const s = std::exchange(slots_[place].storage, nullptr);
+  if (s->slot.load(std::memory_order_relaxed) == (tag_ | place))
+    s->slot.store(0, std::memory_order_relaxed);
+  else
+    elsewhere_.erase(s);
+  if (s->refs.load(std::memory_order_acquire) == 1)  // nobody else can reach it
+    s->captured.store(0, std::memory_order_relaxed);
+  else
+    s->captured.fetch_sub(1, std::memory_order_release);
+  Ref<Storage>::adopt(s).reset();
+}
+
+uint32_t Capture::pending_writes(const Storage& s) const {
+  const uint32_t slot = slot_of(s);
+  return slot == kNone ? 0 : slots_[slot].writes;
+}
+
+void CapturedCall::make_tensors() {
+  if (std::exchange(has_tensors, true)) return;
+  const auto tensor = [&](CapturedView& v) {
+    if (!v.storage) return Tensor();
+    v.fresh = false;
+    Ref<TensorImpl> impl = new_impl(v.dtype, sizes(v));
+    impl->strides = strides(v);
+    impl->offset = v.offset;
+    impl->wrapped_number = v.wrapped_number;
+    impl->hidden_layout = v.hidden_layout;
+    impl->inference = v.inference;
+    impl->storage = Ref<Storage>::share(v.storage);
+    v.storage->captured.fetch_add(1, std::memory_order_relaxed);
+    return Tensor(std::move(impl));
+  };
+  try {
+    inputs.reserve(input_count());
+    for (size_t i = 0; i < input_count(); ++i) inputs.emplace_back(tensor(views[i]));
+    for (size_t k = 0; k < output_count; ++k) outputs[k] = tensor(views[input_count() + k]);
+  } catch (...) {
+    drop_tensors();
+    throw;
+  }
+}
+
+void CapturedCall::drop_tensors() noexcept {
+  if (!std::exchange(has_tensors, false)) return;
+  const auto drop = [](Tensor& t) {
+    if (t.defined()) t.impl().storage->captured.fetch_sub(1, std::memory_order_release);
+    t.reset();
+  };
+  for (Tensor& t : inputs) drop(t);
+  for (Tensor& t : outputs) drop(t);
+  inputs.clear();
 }
 
 void Capture::add(std::unique_ptr<CapturedCall> call) {
   bool full = false;
   {
-    const std::lock_guard lock(mutex_);
-    for_each_storage(*call, [&](Storage& s) {
-      note_user(s);
-      if (s.captured.fetch_add(1, std::memory_order_relaxed) == 0 && s.data) held_bytes_ += s.bytes;
-    });
+    const Turn turn(*this);
+    if (calls_.size() == calls_.capacity())  // before anything is counted
+      calls_.reserve(std::max<size_t>(16, calls_.size() * 2));
+    for (CapturedView& v : call->views)
+      if (v.storage) v.slot = slot_for(v);
     for (Storage* s : call->writes) {
-      s->pending_writes.fetch_add(1, std::memory_order_relaxed);
+      ++slots_[slot_of(*s)].writes;
       s->writer.store(this, std::memory_order_release);
     }
+    if (calls_.empty()) busy_captures.fetch_add(1, std::memory_order_relaxed);
     calls_.push_back(std::move(call));
-    captured_calls.fetch_add(1, std::memory_order_relaxed);
     full = !forbidden_by_ && (calls_.size() >= kMostCalls ||
                               (held_bytes_ > std::max(held_limit_, kMostHeld) && holds_too_much()));
   }
@@ -172,28 +317,23 @@ void Capture::add(std::unique_ptr<CapturedCall> call) {
 
 // So that whoever changes the storage asks no other capture.
 void Capture::note_user(Storage& s) const {
-  uint8_t note = s.note.load(std::memory_order_relaxed), now = 0;
-  do {
-    const uint8_t user = note >> 4;
-    if (user == number_) return;
-    now = static_cast<uint8_t>((note & kNoteMarks) | (user == 0 ? number_ : kSeveral) << 4);
-  } while (!s.note.compare_exchange_weak(note, now, std::memory_order_relaxed));
+  uint8_t user = s.user.load(std::memory_order_relaxed);
+  while (user != user_ && !s.user.compare_exchange_weak(user, user == 0 ? user_ : kSeveral,
+                                                        std::memory_order_relaxed))
+    continue;
 }
 
-void Capture::count_idle(std::span<const Fate> fates) {
-  const auto ran = static_cast<size_t>(std::count(fates.begin(), fates.end(), Fate::Runs));
-  const size_t visits = idle_visits_ + fates.size(), useful = ran * (1 + kVisitsForEachRun);
+void Capture::count_idle() {
+  const size_t visits = idle_visits_ + calls_.size(),
+               useful = chosen_.size() * (1 + kVisitsForEachRun);
   idle_visits_ = visits > useful ? visits - useful : 0;
 }
 
 // Memory that the program let go is kept by calls that read it.
 bool Capture::holds_too_much() {
   size_t bytes = 0;
-  std::unordered_map<const Storage*, bool> counted;
-  for (const auto& call : calls_)
-    for_each_storage(*call, [&](const Storage& s) {
-      if (s.data && !seen(s) && counted.emplace(&s, true).second) bytes += s.bytes;
-    });
+  for (const Slot& slot : slots_)
+    if (slot.storage && slot.storage->data && !seen(*slot.storage)) bytes += slot.storage->bytes;
   held_limit_ = held_bytes_ * 2;
   return bytes > kMostHeld;
 }
@@ -201,75 +341,73 @@ bool Capture::holds_too_much() {
 // Which calls must run is decided from the last to the first. A call must run if it writes what is
 // wanted or what a later one reads, if a later one writes what it reads, or if a later one writes
 // the same storage again. They run in program order. Of the others, those whose results neither the
-// program nor a later call can see are forgotten.
-template <class Wanted> std::vector<Fate> Capture::decide(const Wanted& wanted) {
-  enum : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4 };
-  std::vector<Fate> fates(calls_.size(), Fate::Kept);
-  // Only what captured calls write is ever asked for, and only its own capture writes it.
-  const auto mark_of = [](const Storage* s) {
-    return static_cast<uint8_t>(s->note.load(std::memory_order_relaxed) & kNoteMarks);
-  };
-  const auto mark = [](Storage* s, uint8_t how) {
-    if (s->pending_writes.load(std::memory_order_relaxed) != 0)
-      s->note.fetch_or(how, std::memory_order_relaxed);
-  };
+// program nor a later call can see are forgotten. `wanted` gets a call, and whether what it writes
+// is seen.
+template <class Wanted> void Capture::decide(const Wanted& wanted) {
+  fates_.assign(calls_.size(), Fate::Kept);
   for (size_t i = calls_.size(); i-- > 0;) {
     const CapturedCall& call = *calls_[i];
-    bool run = wanted(call), kept = any_seen(call.writes);
+    bool kept = any_seen(call.writes), run = wanted(call, kept);
     for (const Storage* s : call.writes) {
-      const uint8_t later = mark_of(s);
+      const uint8_t later = slots_[slot_of(*s)].note;
       run = run || (later & (kRead | kWritten));
       kept = kept || later != 0;
     }
-    for (const Tensor& t : call.inputs)
-      run = run || (kept && t.defined() && (mark_of(t.impl().storage.get()) & kWritten));
+    const std::span<const CapturedView> inputs(call.views.begin(), call.input_count());
+    if (!run && kept)
+      for (const CapturedView& v : inputs)
+        run = run || (v.storage && (slots_[v.slot].note & kWritten));
     if (!run && !kept) {
-      fates[i] = Fate::Forgotten;
+      fates_[i] = Fate::Forgotten;
       continue;
     }
-    if (run) fates[i] = Fate::Runs;
-    for (const Tensor& t : call.inputs)
-      if (t.defined()) mark(t.impl().storage.get(), run ? kRead : kReadByKept);
+    if (run) fates_[i] = Fate::Runs;
+    for (const CapturedView& v : inputs)
+      if (v.storage) slots_[v.slot].note |= run ? kRead : kReadByKept;
     if (run)
-      for (Storage* s : call.writes) mark(s, kWritten);
+      for (const Storage* s : call.writes) slots_[slot_of(*s)].note |= kWritten;
   }
-  for (const auto& call : calls_)
-    for (Storage* s : call->writes)
-      s->note.fetch_and(static_cast<uint8_t>(~kNoteMarks), std::memory_order_relaxed);
-  return fates;
+  chosen_.clear();
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (fates_[i] == Fate::Runs) chosen_.push_back(calls_[i].get());
+  for (Slot& slot : slots_) slot.note = 0;
 }
 
 template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
   if (forbidden_by_) refuse();
-  const std::vector<Fate> fates = decide(wanted);
-  count_idle(fates);
+  if (calls_.empty()) return;
+  decide(wanted);
+  count_idle();
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
   const ModeScope no_estimate(kEstimate, false);
-  if (run_program(fates, whole)) return;
+  if (run_program(whole)) return;
 
+  for (const auto& call : calls_) call->make_tensors();
   // Whatever happens, the calls that did not run are kept, or forgotten, as they are.
   struct Rest {
-    std::vector<std::unique_ptr<CapturedCall>>& calls;
+    Capture& capture;
     size_t kept = 0, next = 0;
     ~Rest() {
+      std::vector<std::unique_ptr<CapturedCall>>& calls = capture.calls_;
       std::move(calls.begin() + static_cast<std::ptrdiff_t>(next), calls.end(),
                 calls.begin() + static_cast<std::ptrdiff_t>(kept));
       calls.resize(kept + calls.size() - next);
+      if (calls.empty()) capture.release_all();
     }
-  } rest{calls_};
+  } rest{*this};
   size_t row_end = 0;  // of the calls in a row that run
   for (; rest.next < calls_.size(); ++rest.next) {
     std::unique_ptr<CapturedCall>& call = calls_[rest.next];
-    if (fates[rest.next] == Fate::Kept) {
+    if (fates_[rest.next] == Fate::Kept) {
       if (rest.kept != rest.next) calls_[rest.kept] = std::move(call);
       ++rest.kept;
       continue;
     }
     size_t count = 1;
-    if (explaining && fates[rest.next] == Fate::Forgotten) ++explaining->forgotten;
-    if (fates[rest.next] == Fate::Runs) {
-      while (row_end < calls_.size() && (row_end <= rest.next || fates[row_end] == Fate::Runs))
+    if (explaining && fates_[rest.next] == Fate::Forgotten) ++explaining->forgotten;
+    if (fates_[rest.next] == Fate::Runs) {
+      while (row_end < calls_.size() && (row_end <= rest.next || fates_[row_end] == Fate::Runs))
         ++row_end;
       count = run_some({calls_.data() + rest.next, row_end - rest.next});
     }
@@ -279,38 +417,41 @@ template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
     }
     rest.next += count - 1;
   }
-  if (rest.kept == 0) held_bytes_ = held_limit_ = 0;
 }
 
 // Runs the chosen calls as a program that was made when they were seen before; false where there is
 // none, and nothing was done.
-bool Capture::run_program(std::span<const Fate> fates, bool whole) {
-  std::vector<CapturedCall*> chosen;
-  for (size_t i = 0; i < calls_.size(); ++i)
-    if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
+bool Capture::run_program(bool whole) {
   const size_t least = !whole ? kLeastPart : explaining ? 1 : 2;
-  if (chosen.size() < least || (modes & kObserve) ||
+  if (chosen_.size() < least || (modes & kObserve) ||
       checks_captures.load(std::memory_order_relaxed))
     return false;
-  const UsedLater used_later(calls_, fates);
-  const StorageNumbers numbers(chosen);
+  const UsedLater used_later(*this);
+  const StorageNumbers numbers(*this, chosen_);
   const std::shared_ptr<ReplayProgram> program =
-      ProgramCache::get().find(key_of(chosen, numbers), chosen, numbers, explaining != nullptr);
+      ProgramCache::get().find(numbers.key(), chosen_, numbers, explaining != nullptr);
   if (!program) {
     missed += whole;
     return false;
   }
-  std::vector<bool> ran(chosen.size(), false);
+  std::vector<bool> ran(chosen_.size(), false);
   // Whatever happens, the calls that did not run are kept.
   struct Rest {
     Capture& capture;
-    std::span<const Fate> fates;
     const std::vector<bool>& ran;
     ~Rest() {
       size_t next = 0, kept = 0;
+      const auto stays = [&](Fate fate) {
+        return fate == Fate::Kept || (fate == Fate::Runs && !ran[next++]);
+      };
+      if (std::none_of(capture.fates_.begin(), capture.fates_.end(), stays)) {
+        capture.release_all();
+        return;
+      }
+      next = 0;
       for (size_t i = 0; i < capture.calls_.size(); ++i) {
         std::unique_ptr<CapturedCall>& call = capture.calls_[i];
-        if (fates[i] == Fate::Kept || (fates[i] == Fate::Runs && !ran[next++])) {
+        if (stays(capture.fates_[i])) {
           if (kept != i) capture.calls_[kept] = std::move(call);
           ++kept;
         } else {
@@ -319,19 +460,18 @@ bool Capture::run_program(std::span<const Fate> fates, bool whole) {
         }
       }
       capture.calls_.resize(kept);
-      if (kept == 0) capture.held_bytes_ = capture.held_limit_ = 0;
     }
-  } const rest{*this, fates, ran};
+  } const rest{*this, ran};
   // Where nothing is kept, what only these calls hold is not needed any more when the last one ran.
   const auto let_go = [this](Storage& s) {
-    if (holders(s) > 0 || user_of(s) != number_ || number_ == kSeveral || s.borrowed || s.deleter ||
-        s.pointer_given_out.load(std::memory_order_relaxed))
+    if (holders(s) > 0 || s.user.load(std::memory_order_relaxed) != user_ || user_ == kSeveral ||
+        s.borrowed || s.deleter || s.pointer_given_out.load(std::memory_order_relaxed))
       return;
     deallocate(std::exchange(s.data, nullptr), s.bytes, s.category);
   };
-  program->run(chosen, numbers, whole ? std::function<void(Storage&)>(let_go) : nullptr, ran);
+  program->run(chosen_, numbers, whole ? std::function<void(Storage&)>(let_go) : nullptr, ran);
   if (explaining) {
-    explaining->forgotten += std::count(fates.begin(), fates.end(), Fate::Forgotten);
+    explaining->forgotten += std::count(fates_.begin(), fates_.end(), Fate::Forgotten);
     program->explain(*explaining);
   }
   return true;
@@ -378,41 +518,68 @@ void Capture::execute(CapturedCall& call) {
 void Capture::release(CapturedCall& call) noexcept {
   const bool checks = checks_captures.load(std::memory_order_relaxed);
   for (Storage* s : call.writes) {
-    if (s->pending_writes.fetch_sub(1, std::memory_order_relaxed) > 1) continue;
+    if (--slots_[slot_of(*s)].writes > 0) continue;
     s->writer.store(nullptr, std::memory_order_release);
     if (checks) forget_copy(*s);
   }
   if (checks) forget_check(call);
-  for_each_storage(call, [](Storage& s) { s.captured.fetch_sub(1, std::memory_order_release); });
-  captured_calls.fetch_sub(1, std::memory_order_relaxed);
+  call.drop_tensors();
+  for (const CapturedView& v : call.views) {
+    if (!v.storage || --slots_[v.slot].uses > 0) continue;
+    release_slot(v.slot);
+    slots_[v.slot].uses = std::exchange(free_slot_, v.slot);
+  }
+}
+
+// All that is left of the calls. What they had to write is now written by `writer`, if nobody did.
+void Capture::release_all(Capture* writer) noexcept {
+  const bool checks = checks_captures.load(std::memory_order_relaxed);
+  for (const auto& call : calls_) {
+    if (checks) forget_check(*call);
+    call->drop_tensors();
+  }
+  calls_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Storage* const s = slots_[i].storage;
+    if (!s) continue;
+    if (slots_[i].writes > 0) {
+      s->writer.store(s->data ? nullptr : writer, std::memory_order_release);
+      if (checks) forget_copy(*s);
+    }
+    release_slot(static_cast<uint32_t>(i));
+  }
+  slots_.clear();
+  free_slot_ = kNone;
+  held_bytes_ = held_limit_ = 0;
+  busy_captures.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Capture::run_writers(const Storage& s) {
   refuse_to_split();
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard hold(*this);
   if (s.writer.load(std::memory_order_relaxed) != this) return;  // another thread was quicker
   forced_runs.fetch_add(1, std::memory_order_relaxed);
   const bool all = idle_visits_ > kMostIdleVisits;
   if (all) idle_visits_ = 0;
-  run([&](const CapturedCall& call) {
-    return (all && any_seen(call.writes)) ||
+  run([&](const CapturedCall& call, bool seen) {
+    return (all && seen) ||
            std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
   });
 }
 
 void Capture::run_users(const Storage& s) {
-  const std::lock_guard lock(mutex_);
-  if (!calls_.empty()) forced_runs.fetch_add(1, std::memory_order_relaxed);
-  run([&](const CapturedCall& call) {
-    bool uses = false;
-    for_each_storage(call, [&](const Storage& used) { uses = uses || &used == &s; });
-    return uses;
+  const std::lock_guard hold(*this);
+  if (slot_of(s) == kNone) return;
+  forced_runs.fetch_add(1, std::memory_order_relaxed);
+  run([&](const CapturedCall& call, bool) {
+    return std::any_of(call.views.begin(), call.views.end(),
+                       [&](const CapturedView& v) { return v.storage == &s; });
   });
 }
 
 void Capture::flush() {
-  const std::lock_guard lock(mutex_);
-  run([](const CapturedCall& call) { return any_seen(call.writes); }, true);
+  const std::lock_guard hold(*this);
+  run([](const CapturedCall&, bool seen) { return seen; }, true);
 }
 
 namespace {
@@ -420,7 +587,7 @@ namespace {
 // Who "has still to write" what no call will ever make: whoever reads it gets an error.
 Capture& discarded() {
   static auto* const capture = [] {
-    auto* c = new Capture;
+    auto* c = new Capture(SIZE_MAX);
     c->forbid_values("discarded");
     return c;
   }();
@@ -436,7 +603,7 @@ static std::string place_of_question() {
 }
 
 void Capture::refuse_to_split() const {
-  if (!whole_for_ || this != &own()) return;
+  if (this != own_ || !whole_for_) return;
   PELLUCID_CHECK(false, ValueError,
                  "{}: the function asks for a value{}, which would split the program. Move item(), "
                  "printing and decisions by values out of it, or compile it without that.",
@@ -455,12 +622,12 @@ void Capture::refuse() const {
 }
 
 void Capture::forbid_values(const char* who) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard hold(*this);
   forbidden_by_ = who;
 }
 
 void Capture::allow_values() noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard hold(*this);
   forbidden_by_ = nullptr;
   versions_.clear();
   gradients_.clear();
@@ -471,13 +638,9 @@ void Capture::allow_values() noexcept {
 }
 
 std::vector<CapturedCall*> Capture::to_flush() {
-  const std::lock_guard lock(mutex_);
-  const std::vector<Fate> fates =
-      decide([](const CapturedCall& call) { return any_seen(call.writes); });
-  std::vector<CapturedCall*> chosen;
-  for (size_t i = 0; i < calls_.size(); ++i)
-    if (fates[i] == Fate::Runs) chosen.push_back(calls_[i].get());
-  return chosen;
+  const std::lock_guard hold(*this);
+  decide([](const CapturedCall&, bool seen) { return seen; });
+  return chosen_;
 }
 
 void Capture::will_change(Storage& s) {
@@ -500,15 +663,9 @@ void Capture::restore() noexcept {
 
 void Capture::discard() noexcept {
   restore();
-  const std::lock_guard lock(mutex_);
-  for (const auto& call : calls_) {
-    release(*call);
-    // Whoever still sees a result that was never made must not read it.
-    for (Storage* s : call->writes)
-      if (!s->data) s->writer.store(&discarded(), std::memory_order_release);
-  }
-  calls_.clear();
-  held_bytes_ = held_limit_ = 0;
+  const std::lock_guard hold(*this);
+  // Whoever still sees a result that was never made must not read it.
+  if (!calls_.empty()) release_all(&discarded());
 }
 
 Ref<Storage> Capture::stand_in(size_t bytes) {
@@ -518,14 +675,13 @@ Ref<Storage> Capture::stand_in(size_t bytes) {
 }
 
 Ref<Storage> pending_storage(size_t bytes) {
-  Ref<Storage> s = borrow_storage(nullptr, bytes, {});
-  s->borrowed = false;
-  s->pointer_given_out = false;
+  auto s = Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage);
+  s->bytes = bytes;
   s->category = current_memory_category();
   return s;
 }
 
-constinit std::atomic<int64_t> captured_calls{0};
+constinit std::atomic<int64_t> busy_captures{0};
 constinit std::atomic<int64_t> forced_runs{0};
 
 // A thread of the pool works for a kernel that runs; what the kernel reads was settled before.
@@ -540,8 +696,8 @@ void run_users(const Storage& s) {
 }
 
 void run_users_elsewhere(const Storage& s, const Capture* own) {
-  const uint8_t user = user_of(s);
-  if (user == 0 || (own && user == own->number() && user != kSeveral)) return;
+  const uint8_t user = s.user.load(std::memory_order_acquire);
+  if (user == 0 || (own && user == own->user() && user != kSeveral)) return;
   for (Capture* c : Captures::get().users_of(s))
     if (c != own) c->run_users(s);
 }

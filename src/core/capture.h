@@ -4,10 +4,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -22,8 +24,29 @@
 
 namespace pellucid::detail {
 
-/// One call, with all that its kernel will need. The tensors are aliases: what the program does to
-/// its own handles later does not reach them.
+/// Mixes words into 128 bits, two at a time.
+struct Hash128 {
+  uint64_t a = 0x243f6a8885a308d3u, b = 0x13198a2e03707344u;
+  void add(uint64_t x, uint64_t y) {
+    a = profile::mix(a, x, y);
+    b = profile::mix(b, y, x ^ 0xa4093822299f31d0u);
+  }
+};
+
+/// A tensor as it was when a call was made. The capture keeps its storage.
+struct CapturedView {
+  Storage* storage;  ///< null for no tensor; the rest is set only where there is one
+  uint32_t slot;     ///< of the storage, in the capture
+  uint32_t dims;     ///< where its sizes begin in the call's list; the strides follow
+  int64_t offset;
+  DType dtype;  // these four as in TensorImpl: one word is copied
+  bool wrapped_number, hidden_layout, inference;
+  uint8_t rank;
+  bool fresh;  ///< nobody but the call that was just made knows the storage
+};
+
+/// One call, with all that its kernel will need. What the program does to its own handles later
+/// does not reach it.
 struct CapturedCall {
   explicit CapturedCall(const OpDef& definition) : op(definition) {}
   static void* operator new(size_t bytes) { return pool_allocate(bytes); }
@@ -39,18 +62,27 @@ struct CapturedCall {
   ProgramLine line;  ///< that made it, where somebody wants to know
   profile::LaterPlace place;
   uint64_t node = 0;  ///< the number of the tape's node that the call left, 0 for none
+  /// Of a call that a program made: its inputs, and then its outputs.
+  InlineVec<CapturedView, 4> views;
+  InlineVec<int64_t, 12> dims;
+  Hash128 form;  ///< of all that decides what runs, but for which storages are the same
+  /// What the kernel gets. A program that was made before needs none of them: make_tensors.
   InlineVec<Tensor, 3> inputs;
   std::array<Tensor, Call::kMaxOutputs> outputs;
+  bool has_tensors = false;  ///< made from the views
   InlineVec<Storage*, 2> writes;
   OwnedAttrs attrs;
+
+  size_t input_count() const { return views.size() - output_count; }
+  IntArrayRef sizes(const CapturedView& v) const { return {&dims[0] + v.dims, v.rank}; }
+  IntArrayRef strides(const CapturedView& v) const { return {&dims[0] + v.dims + v.rank, v.rank}; }
+  /// Makes the tensors of the views.
+  void make_tensors();
+  void drop_tensors() noexcept;
 };
 
-/// Parts of Storage::note: what a capture notes while it decides which calls run, and above that
-/// the number of the one capture whose calls ever used the storage; 0 for none, kSeveral for more.
-constexpr uint8_t kNoteMarks = 0x0f, kSeveral = 0x0f;
-inline uint8_t user_of(const Storage& s) {
-  return static_cast<uint8_t>(s.note.load(std::memory_order_acquire) >> 4);
-}
+/// In Storage::user, for more than one capture, or one whose number is too large.
+constexpr uint8_t kSeveral = 0xff;
 
 class Group;
 /// What becomes of a captured call.
@@ -66,21 +98,28 @@ extern constinit thread_local bool recomputing;
 /// The calls of one thread that did not run yet. Any thread may make them run.
 class Capture {
  public:
-  explicit Capture(uint8_t number = 0) : number_(number) {}
   /// That of this thread.
-  static Capture& own();
+  static Capture& own() {
+    if (Capture* const c = own_) [[likely]]
+      return *c;
+    return take_own();
+  }
+  /// `number`: of this capture, from 1 on; what storages know it by.
+  explicit Capture(size_t number);
 
   void add(std::unique_ptr<CapturedCall> call);
   /// Runs what writes a storage, and what that needs.
   void run_writers(const Storage& s);
   /// Runs what reads or writes a storage: it is about to be changed by somebody else.
   void run_users(const Storage& s);
-  uint8_t number() const { return number_; }
+  /// In Storage::user: its number, or kSeveral.
+  uint8_t user() const { return user_; }
   /// Runs all whose results the program can see, and forgets the rest.
   void flush();
-  /// Across a fork: a child must not find it held by a thread that it does not have.
-  void hold() { mutex_.lock(); }
-  void let_go() { mutex_.unlock(); }
+  /// Calls run, and what is known of them changes, only while it is locked: for the fork of a
+  /// process, too, whose child must not find it locked by a thread that it does not have.
+  void lock();
+  void unlock();
 
   /// Until allow(), this thread captures a program that must be whole: whoever asks for a value
   /// gets a ValueError that begins with `who`.
@@ -96,6 +135,20 @@ class Capture {
   /// Drops all calls: tensors that they would have changed are as before, and what they would have
   /// made has no values.
   void discard() noexcept;
+  /// How many captured calls write the storage.
+  uint32_t pending_writes(const Storage& s) const;
+  struct Use {
+    bool written;  ///< by calls that did not run yet
+    bool later;    ///< by calls that do not run now
+  };
+  Use use_of(const CapturedView& v) const {
+    const Slot& slot = slots_[v.slot];
+    return {.written = slot.writes != 0, .later = (slot.note & kUsedLater) != 0};
+  }
+  /// The place of a storage; UINT32_MAX if no captured call uses it.
+  uint32_t slot_of(const Storage& s) const;
+  /// All places of storages have smaller numbers.
+  size_t slot_count() const { return slots_.size(); }
   /// A change of a tensor that discard() takes back.
   void will_change(Storage& s);
   void will_change_gradient(const Tensor& leaf, const Tensor& before);
@@ -112,23 +165,50 @@ class Capture {
   Ref<Storage> stand_in(size_t bytes);
 
  private:
-  template <class Wanted> std::vector<Fate> decide(const Wanted& wanted);
+  /// A storage that captured calls use. The capture holds one reference to it.
+  struct Slot {
+    Storage* storage;
+    uint32_t uses;    // references of calls
+    uint32_t writes;  // calls that write it
+    uint8_t note;     // while it is decided which calls run
+  };
+  enum Note : uint8_t { kRead = 1, kWritten = 2, kReadByKept = 4, kUsedLater = 8 };
+  class Turn;
+  class UsedLater;
+
+  static Capture& take_own();
+  static constexpr uint32_t kNone = UINT32_MAX;
+  uint32_t slot_for(const CapturedView& v);
+  uint32_t new_slot(const CapturedView& v);
+  void release_slot(uint32_t slot) noexcept;
+  void release_all(Capture* writer = nullptr) noexcept;
+  template <class Wanted> void decide(const Wanted& wanted);
   [[noreturn]] void refuse() const;
   void refuse_to_split() const;
   template <class Wanted> void run(const Wanted& wanted, bool whole = false);
   void tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group);
-  bool run_program(std::span<const Fate> fates, bool whole);
+  bool run_program(bool whole);
   size_t run_some(std::span<const std::unique_ptr<CapturedCall>> calls);
   void execute(CapturedCall& call);
   void release(CapturedCall& call) noexcept;
   bool holds_too_much();
 
   void note_user(Storage& s) const;
-  void count_idle(std::span<const Fate> fates);
+  void count_idle();
 
-  const uint8_t number_;  // among all captures, at most kSeveral
+  static constinit thread_local Capture* own_;
+  /// Held by whoever lets calls run. The thread whose capture it is adds calls without it: it says
+  /// so in `adding_`, and goes to the mutex where another thread has stopped it.
   std::mutex mutex_;
+  std::atomic<bool> adding_{false}, stopped_{false};
   std::vector<std::unique_ptr<CapturedCall>> calls_;
+  const uint8_t user_;  // in Storage::user
+  const uint32_t tag_;  // in Storage::slot
+  std::vector<Slot> slots_;
+  uint32_t free_slot_ = kNone;                              // the first of a list, linked by `uses`
+  std::unordered_map<const Storage*, uint32_t> elsewhere_;  // slots of what others use, too
+  std::vector<Fate> fates_;                                 // of the calls, while they run
+  std::vector<CapturedCall*> chosen_;                       // those that run
   size_t idle_visits_ = 0;  // of calls that were looked at and did not run
   size_t held_bytes_ = 0;   // of storages that have memory
   size_t held_limit_ = 0;

@@ -313,7 +313,7 @@ bool Group::add(CapturedCall& call) {
 // Whether anything but the group's own calls can see the storage.
 bool Group::needed_elsewhere(const Storage& s) const {
   if (holders(s) > 0) return true;
-  uint32_t own = 0;
+  uint32_t own = s.slot.load(std::memory_order_relaxed) != 0 ? 1 : 0;  // the capture's
   for (const CapturedCall* call : calls_) {
     for (const Tensor& t : call->inputs) own += t.defined() && t.impl().storage.get() == &s ? 1 : 0;
     for (size_t k = 0; k < call->output_count; ++k)

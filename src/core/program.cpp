@@ -18,9 +18,6 @@ namespace pellucid::detail {
 namespace {
 
 using graph::kNone;
-using profile::mix;
-
-size_t hash_of(const Storage* s) { return mix(0, reinterpret_cast<uintptr_t>(s)); }
 
 // Whether a parameter of a program, which is no part of its key, has another value.
 bool differs(const Attr& a, const Attr& b) {
@@ -34,45 +31,6 @@ bool differs(const Attr& a, const Attr& b) {
       return false;
   }
 }
-
-/// Mixes words into 128 bits.
-struct KeyHash {
-  uint64_t a = 0x243f6a8885a308d3u, b = 0x13198a2e03707344u;
-  void add(uint64_t x) {
-    a = mix(a, x);
-    b = mix(b, x, a);
-  }
-  void add(const TensorImpl& t, uint32_t number) {
-    add(uint64_t{number} << 32 | uint64_t{static_cast<uint8_t>(t.dtype)} << 16 |
-        uint64_t{t.wrapped_number} << 9 | uint64_t{t.hidden_layout} << 8 | t.sizes.size());
-    for (const int64_t n : t.sizes) add(static_cast<uint64_t>(n));
-    for (const int64_t n : t.strides) add(static_cast<uint64_t>(n));
-    if (t.offset) add(static_cast<uint64_t>(t.offset));
-  }
-  void add(const Attr& attr, bool structural) {
-    add(static_cast<uint64_t>(attr.kind()));
-    switch (attr.kind()) {
-      case Attr::Kind::Ints:
-        add(attr.ints().size());
-        for (const int64_t v : attr.ints()) add(static_cast<uint64_t>(v));
-        break;
-      case Attr::Kind::Text:
-        add(attr.text().size());
-        for (const char ch : attr.text()) add(static_cast<uint64_t>(ch));
-        break;
-      case Attr::Kind::Scalar:
-        add(static_cast<uint64_t>(attr.scalar().type()));
-        [[fallthrough]];
-      case Attr::Kind::Float:
-        if (structural) add(std::bit_cast<uint64_t>(attr.number()));
-        break;
-      case Attr::Kind::None:
-        break;
-      default:
-        if (structural) add(static_cast<uint64_t>(attr.integer()));
-    }
-  }
-};
 
 Tensor tensor_of(const graph::Value& v, const Ref<Storage>& storage) {
   Ref<TensorImpl> impl = new_impl(v.dtype, v.sizes);
@@ -92,91 +50,73 @@ uint64_t bits_at(const void* address, size_t bytes) {
 
 }  // namespace
 
-StorageNumbers::StorageNumbers(std::span<CapturedCall* const> calls) {
-  table_.assign(std::bit_ceil(calls.size() * 8 + 16), 0);
+StorageNumbers::StorageNumbers(const Capture& capture, std::span<CapturedCall* const> calls,
+                               std::vector<uint64_t>* prefixes)
+    : capture_(capture), by_slot_(capture.slot_count(), kNone) {
+  storages_.reserve(capture.slot_count());
+  seen_later_.reserve(capture.slot_count());
+  Hash128 h, kept;  // of the calls; of the storages
+  h.add(graph::PassSet::current().bits(), static_cast<uint64_t>(least_fused));
+  h.add(memory_budget, calls.size());
+  const auto add = [&](const CapturedView& v) {
+    const Storage& s = *v.storage;
+    const Capture::Use use = capture.use_of(v);
+    const bool seen_later = holders(s) > 0 || use.later;
+    kept.add(s.bytes, uint64_t{static_cast<uint8_t>(s.category)} << 2 |
+                          uint64_t{s.data != nullptr} << 1 | uint64_t{use.written && seen_later});
+    storages_.push_back(v.storage);
+    seen_later_.push_back(seen_later);
+    return static_cast<uint32_t>(storages_.size() - 1);
+  };
   for (const CapturedCall* call : calls) {
-    for (const Tensor& t : call->inputs)
-      if (t.defined()) add(t.impl().storage.get());
-    for (size_t k = 0; k < call->output_count; ++k)
-      if (call->outputs[k].defined()) add(call->outputs[k].impl().storage.get());
-  }
-}
-
-size_t StorageNumbers::find(const Storage* s) const {
-  size_t at = hash_of(s) & (table_.size() - 1);
-  while (table_[at] != 0 && storages_[table_[at] - 1] != s) at = (at + 1) & (table_.size() - 1);
-  return at;
-}
-
-uint32_t StorageNumbers::add(Storage* s) {
-  if (storages_.size() * 2 >= table_.size()) {  // calls with long lists of inputs
-    table_.assign(table_.size() * 2, 0);
-    for (size_t i = 0; i < storages_.size(); ++i)
-      table_[find(storages_[i])] = static_cast<uint32_t>(i + 1);
-  }
-  uint32_t& entry = table_[find(s)];
-  if (entry == 0) {
-    storages_.push_back(s);
-    entry = static_cast<uint32_t>(storages_.size());
-  }
-  return entry - 1;
-}
-
-uint32_t StorageNumbers::operator[](const Storage* s) const { return table_[find(s)] - 1; }
-
-ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-                  std::vector<uint64_t>* prefixes) {
-  KeyHash h;
-  h.add(graph::PassSet::current().bits());
-  h.add(static_cast<uint64_t>(least_fused));
-  h.add(memory_budget);
-  for (const CapturedCall* call : calls) {
-    h.add(uint64_t{call->op.info->id} << 32 | call->inputs.size() << 16 |
-          uint64_t{call->output_count} << 8 |
-          uint64_t{static_cast<uint8_t>(call->default_dtype)} << 3 | uint64_t{call->in_place} << 2 |
-          uint64_t{call->tracked} << 1 | uint64_t{call->unique});
-    const Attrs attrs = call->attrs.view();
-    for (size_t i = 0; i < attrs.size(); ++i) {
-      const Attr::Kind kind = attrs[i].kind();
-      const bool number = kind == Attr::Kind::Float || kind == Attr::Kind::Scalar;
-      h.add(attrs[i], number ? (call->op.structural_attrs >> i & 1) != 0
-                             : (call->op.run_time_attrs >> i & 1) == 0);
+    h.add(call->form.a, call->form.b);
+    uint64_t words[2] = {0, 0};  // four numbers
+    unsigned place = 0;
+    for (const CapturedView& v : call->views) {
+      uint64_t number = kNone;
+      if (v.storage) {
+        uint32_t& known = by_slot_[v.slot];
+        if (known == kNone) known = add(v);
+        number = known;
+      }
+      words[place / 2] |= number << place % 2 * 32;
+      if (++place < 4) continue;
+      h.add(words[0], words[1]);
+      words[0] = words[1] = place = 0;
     }
-    for (const Tensor& t : call->inputs)
-      t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
-    for (size_t k = 0; k < call->output_count; ++k) {
-      const Tensor& t = call->outputs[k];
-      t.defined() ? h.add(t.impl(), numbers[t.impl().storage.get()]) : h.add(uint64_t{kNone});
-    }
+    if (place > 0) h.add(words[0], words[1]);
     if (prefixes) prefixes->push_back(h.a);
   }
-  for (const Storage* s : numbers.storages())
-    h.add(s->bytes << 12 | uint64_t{static_cast<uint8_t>(s->category)} << 2 |
-          uint64_t{s->data != nullptr} << 1 |
-          uint64_t{s->pending_writes.load(std::memory_order_relaxed) != 0 && is_seen_later(*s)});
-  return {h.a, h.b};
+  h.add(kept.a, kept.b);
+  key_ = {h.a, h.b};
+}
+
+uint32_t StorageNumbers::of(const Storage& s) const {
+  const uint32_t slot = capture_.slot_of(s);
+  return slot < by_slot_.size() ? by_slot_[slot] : kNone;
 }
 
 graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers) {
   graph::Graph g;
-  for (const Storage* s : numbers.storages())
+  for (size_t i = 0; i < numbers.storages().size(); ++i) {
+    const Storage* const s = numbers.storages()[i];
     g.storages.push_back({.bytes = s->bytes,
                           .category = s->category,
                           .external = s->data != nullptr,
-                          .live_out = is_seen_later(*s)});
-  const auto add_value = [&](const Tensor& t) {
-    const TensorImpl& impl = t.impl();
-    g.values.push_back({.storage = numbers[impl.storage.get()],
-                        .dtype = impl.dtype,
-                        .number = impl.wrapped_number,
-                        .hidden_layout = impl.hidden_layout,
-                        .offset = impl.offset,
-                        .sizes = impl.sizes,
-                        .strides = impl.strides});
-    return static_cast<uint32_t>(g.values.size() - 1);
-  };
+                          .live_out = numbers.seen_later(i)});
+  }
   for (size_t i = 0; i < calls.size(); ++i) {
     const CapturedCall& call = *calls[i];
+    const auto add_value = [&](const CapturedView& v) {
+      g.values.push_back({.storage = numbers[v],
+                          .dtype = v.dtype,
+                          .number = v.wrapped_number,
+                          .hidden_layout = v.hidden_layout,
+                          .offset = v.offset,
+                          .sizes = call.sizes(v),
+                          .strides = call.strides(v)});
+      return static_cast<uint32_t>(g.values.size() - 1);
+    };
     graph::Node n{.op = &call.op,
                   .attrs = call.attrs.view(),
                   .call = static_cast<uint32_t>(i),
@@ -186,14 +126,18 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
                   .unique = call.unique,
                   .seed = call.seed,
                   .random_offset = call.random_offset};
-    for (const Tensor& t : call.inputs)
-      n.inputs.push_back(
-          t.defined() ? graph::Use{add_value(t), g.storages[numbers[t.impl().storage.get()]].writes}
-                      : graph::Use{});
-    for (size_t k = 0; k < call.output_count; ++k)
-      n.outputs.push_back(call.outputs[k].defined() ? add_value(call.outputs[k]) : kNone);
+    for (size_t k = 0; k < call.views.size(); ++k) {
+      const CapturedView& v = call.views[k];
+      if (k < call.input_count())
+        n.inputs.push_back(v.storage ? graph::Use{add_value(v), g.storages[numbers[v]].writes}
+                                     : graph::Use{});
+      else
+        n.outputs.push_back(v.storage ? add_value(v) : kNone);
+    }
     for (const Storage* s : call.writes) {
-      const uint32_t number = numbers[s];
+      const auto v = std::find_if(call.views.begin(), call.views.end(),
+                                  [&](const CapturedView& view) { return view.storage == s; });
+      const uint32_t number = numbers[*v];
       if (std::find(n.writes.begin(), n.writes.end(), number) != n.writes.end()) continue;
       n.writes.push_back(number);
       ++g.storages[number].writes;
@@ -251,6 +195,7 @@ void Frame::make_calls(const graph::Graph& g) {
         call->outputs[k] = n.in_place && k == 0 ? call->inputs[0] : tensor(n.outputs[k]);
     for (const uint32_t s : n.writes) call->writes.emplace_back(owned[s].get());
     calls_.push_back(std::move(call));
+    origins_.push_back(n.call);
   }
   owned.clear();
   // Nobody but the calls sees what stays inside (Group asks).
@@ -411,11 +356,8 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
   for (Unit& u : units_)
     for (size_t m = 0; m < u.count; ++m) {
       CapturedCall& call = *calls_[u.first + m];
-      const CapturedCall& from = *calls[graph_.nodes[u.first + m].call];
-      call.tracked = from.tracked;
+      const CapturedCall& from = *calls[origins_[u.first + m]];
       call.category = from.category;
-      call.seed = from.seed;
-      call.random_offset = from.random_offset;
       call.place = from.place;
       call.node = from.node;
       call.line = from.line;
@@ -426,6 +368,9 @@ bool Frame::take_from(std::span<CapturedCall* const> calls) {
         call.attrs.assign(given);
         if (u.group) fits = fits && u.group->describe_again(m);
       }
+      if (!call.op.random_count) continue;
+      call.seed = from.seed;
+      call.random_offset = from.random_offset;
       if (u.single) u.single->take_parameters();
     }
   return fits;

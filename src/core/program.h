@@ -24,13 +24,6 @@
 
 namespace pellucid::detail {
 
-/// A mark of a storage (Storage::note): captured calls that do not run now will use it.
-constexpr uint8_t kUsedLater = 8;
-/// Whether somebody may read the storage after the captured calls that run now.
-inline bool is_seen_later(const Storage& s) {
-  return holders(s) > 0 || (s.note.load(std::memory_order_relaxed) & kUsedLater) != 0;
-}
-
 /// Tells programs apart: ops, values, sizes, strides, dtypes, layouts, which tensors share memory,
 /// which results are seen afterwards, attributes that are not mere numbers.
 struct ProgramKey {
@@ -41,20 +34,26 @@ struct ProgramKey {
 /// The storages of captured calls, numbered in the order in which the calls use them.
 class StorageNumbers {
  public:
-  StorageNumbers() = default;
-  explicit StorageNumbers(std::span<CapturedCall* const> calls);
-  uint32_t operator[](const Storage* s) const;
+  /// `prefixes` gets a key of the calls up to each one, whatever is seen of their results.
+  StorageNumbers(const Capture& capture, std::span<CapturedCall* const> calls,
+                 std::vector<uint64_t>* prefixes = nullptr);
+  uint32_t operator[](const CapturedView& v) const { return by_slot_[v.slot]; }
+  /// The same of a storage; kNone (graph/graph.h) for one that the calls do not use.
+  uint32_t of(const Storage& s) const;
   std::span<Storage* const> storages() const { return storages_; }
+  /// Whether somebody may read the storage of a number after the calls.
+  bool seen_later(size_t number) const { return seen_later_[number]; }
+  /// The key of the calls.
+  ProgramKey key() const { return key_; }
 
  private:
-  uint32_t add(Storage* s);
-  size_t find(const Storage* s) const;
+  const Capture& capture_;
   std::vector<Storage*> storages_;
-  std::vector<uint32_t> table_;  // open addressing; a number + 1, 0 where free
+  std::vector<uint8_t> seen_later_;
+  std::vector<uint32_t> by_slot_;  // of the capture
+  ProgramKey key_;
 };
 
-ProgramKey key_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers,
-                  std::vector<uint64_t>* prefixes = nullptr);
 /// The graph of captured calls. It borrows their attributes.
 graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
 
@@ -135,6 +134,7 @@ class Frame {
   std::unique_ptr<Nowhere[]> nowhere_;
   std::vector<Storage*> storages_;  // by number; the calls' tensors own them
   std::vector<std::unique_ptr<CapturedCall>> calls_;
+  std::vector<uint32_t> origins_;  // the captured call that each one is
   std::vector<Unit> units_;
   std::vector<Number> numbers_;
   /// A call that draws random numbers, and calls that draw the same ones again (a gradient of

@@ -38,10 +38,10 @@ class ByStorage {
 
 std::string text_of(const CapturedCall& call) {
   std::string out = call.op.info->name + (call.in_place ? "_(" : "(");
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const Tensor& t = call.inputs[i];
+  for (size_t i = 0; i < call.input_count(); ++i) {
+    const CapturedView& v = call.views[i];
     out += fmt::format("{}{}", i ? ", " : "",
-                       t.defined() ? fmt::format("{}{}", t.dtype(), t.sizes()) : "None");
+                       v.storage ? fmt::format("{}{}", v.dtype, call.sizes(v)) : "None");
   }
   return out + ")";
 }
@@ -97,9 +97,9 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   const std::vector<CapturedCall*> calls = capture.to_flush();
   check_random(calls);
   const WithAddress stand_ins(inputs);
-  const StorageNumbers numbers(calls);
   std::vector<uint64_t> keys;
-  key_ = key_of(calls, numbers, &keys);
+  const StorageNumbers numbers(capture, calls, &keys);
+  key_ = numbers.key();
   for (const CapturedCall* call : calls) {
     TracedCall& traced = calls_.emplace_back(text_of(*call), call->line, keys[calls_.size()]);
     for (const Attr& a : call->attrs.view())
@@ -170,7 +170,7 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
     Result r{.form = TensorForm(t)};
     if (t.defined()) {
       r.constant = is_constant(t.impl().storage.get());
-      const uint32_t number = numbers[t.impl().storage.get()];
+      const uint32_t number = numbers.of(*t.impl().storage);
       if (number != graph::kNone)
         r.storage = static_cast<int>(number);
       else if (r.input = input_of[t.impl().storage.get()]; r.input < 0)
@@ -227,7 +227,7 @@ void TracedProgram::take_gradients(const Capture& capture, const Tensors& inputs
     const Tensor now = tensor.grad();
     l.dropped = !now.defined();
     if (now.defined() && now.impl().storage != l.before) {
-      const uint32_t i = numbers[now.impl().storage.get()];
+      const uint32_t i = numbers.of(*now.impl().storage);
       l.form = TensorForm(now);
       if (i != graph::kNone && !program_->graph().storages[i].external &&
           program_->graph().storages[i].writes > 0)
@@ -544,8 +544,7 @@ class WholeCapture {
     Storage& s = *stand_in.impl().storage;
     s.data = allocate(s.bytes, s.category);
     if (whole.numel() > 0) std::memcpy(s.data, whole.const_data_ptr(), whole.nbytes());
-    if (s.pending_writes.load(std::memory_order_relaxed) == 0)
-      s.writer.store(nullptr, std::memory_order_release);
+    if (Capture::own().pending_writes(s) == 0) s.writer.store(nullptr, std::memory_order_release);
   }
   /// Whoever asks for their values is refused like one who asks for a result.
   void forbid_arguments(const Tensors& arguments) {
@@ -560,8 +559,7 @@ class WholeCapture {
   Capture& own_ = Capture::own();
   void allow_arguments() noexcept {
     for (const Ref<Storage>& s : arguments_)
-      if (s->pending_writes.load(std::memory_order_relaxed) == 0)
-        s->writer.store(nullptr, std::memory_order_release);
+      if (own_.pending_writes(*s) == 0) s->writer.store(nullptr, std::memory_order_release);
     arguments_.clear();
   }
 
@@ -590,8 +588,7 @@ Kept kept_of_trace(Capture& capture, const Tensors& inputs, const Tensors& resul
   for (const CapturedCall* call : capture.to_flush())
     for (const Storage* s : call->writes) {
       if (s->data || holders(*s) == 0 || known.contains(s)) continue;
-      kept = std::max(
-          kept, s->pending_writes.load(std::memory_order_relaxed) > 1 ? Kept::Changed : Kept::Made);
+      kept = std::max(kept, capture.pending_writes(*s) > 1 ? Kept::Changed : Kept::Made);
     }
   return kept;
 }

@@ -5,13 +5,13 @@
 
 namespace pellucid::detail {
 
-/// How many captured calls of the process did not run yet.
-extern constinit std::atomic<int64_t> captured_calls;
+/// How many captures of the process have calls that did not run yet.
+extern constinit std::atomic<int64_t> busy_captures;
 /// Whether calls that write the storage were captured and did not run yet.
 inline bool is_pending(const Storage& s) {
   return s.writer.load(std::memory_order_acquire) != nullptr;
 }
-/// How many references to the storage there are beside those of captured calls.
+/// How many references to the storage there are beside those of captures.
 inline uint32_t holders(const Storage& s) {
   return s.refs.load(std::memory_order_acquire) - s.captured.load(std::memory_order_acquire);
 }

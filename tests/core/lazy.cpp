@@ -10,6 +10,7 @@
 #include "pellucid/pellucid.h"
 #include "pellucid/profile.h"
 #include "pellucid/profiler.h"
+#include "tensor/pending.h"
 
 namespace pellucid {
 namespace {
@@ -372,6 +373,103 @@ TEST_CASE("lazy: a call computes in the default dtype of its time") {
     set_default_dtype(kFloat32);
   }
   CHECK(same_bits(y, expected));
+}
+
+// Whether captures know nothing of a tensor's storage any more.
+bool is_forgotten(const Tensor& t) {
+  const detail::Storage& s = *t.impl().storage;
+  return s.slot == 0 && s.captured == 0 && s.writer == nullptr && s.refs == 1;
+}
+
+TEST_CASE("lazy: a tensor in the captures of several threads, each with its own order of use") {
+  const Tensor w = full({2}, 3.0), v = full({2}, 5.0);
+  auto f = compile(
+      [](const Tensor& a, const Tensor& b) {
+        Tensor c = a * a + b;
+        c.add_(a);
+        return Tensors{c, c * b};
+      },
+      CompileMode::Always);
+  std::atomic<int> stage{0};
+  Tensor theirs;
+  std::thread other([&] {
+    const LazyGuard lazy;
+    theirs = v - w;  // its capture is the first to know both
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+    theirs = theirs * (w * v);
+    stage = 3;
+    while (stage != 4) std::this_thread::yield();
+  });
+  while (stage != 1) std::this_thread::yield();
+  for (int i = 0; i < 4; ++i) {
+    const Tensors a = f(w, v), b = f(v, w), c = f(w, w);
+    CHECK(a[0].equal(full({2}, 17.0)));
+    CHECK(a[1].equal(full({2}, 85.0)));
+    CHECK(b[0].equal(full({2}, 33.0)));
+    CHECK(b[1].equal(full({2}, 99.0)));
+    CHECK(c[0].equal(full({2}, 15.0)));
+    CHECK(c[1].equal(full({2}, 45.0)));
+  }
+  {
+    const LazyGuard lazy;
+    const Tensor mine = w + v;  // while the other thread adds to what it has
+    stage = 2;
+    while (stage != 3) std::this_thread::yield();
+    CHECK(theirs.equal(full({2}, 30.0)));
+    CHECK(is_pending(mine));
+    CHECK(mine.equal(full({2}, 8.0)));
+  }
+  stage = 4;
+  other.join();
+  CHECK(is_forgotten(w));
+  CHECK(is_forgotten(v));
+  CHECK(is_forgotten(theirs));
+}
+
+TEST_CASE("lazy: calls are added while another thread makes others run") {
+  const Tensor w = full({3}, 1.0);
+  constexpr int kCalls = 3000;
+  Tensors made(kCalls + 1);
+  std::atomic<int> ready{0};
+  std::thread adds([&] {
+    const LazyGuard lazy;
+    Tensor sum = zeros({3});
+    for (int i = 0; i < kCalls; ++i) {
+      sum = sum + w;
+      made[static_cast<size_t>(i)] = sum;
+      ready.store(i + 1, std::memory_order_release);
+    }
+    made[kCalls] = sum * 2;
+  });
+  int wrong = 0;
+  for (int i = 0; i < kCalls; i = ready.load(std::memory_order_acquire)) {
+    if (ready.load(std::memory_order_acquire) <= i) continue;
+    wrong += made[static_cast<size_t>(i)].equal(full({3}, i + 1.0)) ? 0 : 1;
+  }
+  adds.join();
+  CHECK(wrong == 0);
+  CHECK(made.back().equal(full({3}, 2.0 * kCalls)));
+  CHECK(is_forgotten(w));
+}
+
+TEST_CASE("lazy: parts that run leave what others need, and nothing of themselves") {
+  const Tensor x = full({2}, 1.0);
+  {
+    const LazyGuard lazy;
+    Tensor kept = x * 2, changed = zeros({2});
+    for (int i = 1; i <= 50; ++i) {
+      const Tensor now = x * i, later = now + kept;
+      CHECK(now.equal(full({2}, double(i))));  // runs a part; the rest stays
+      changed.add_(now);
+      if (i % 10 == 0) CHECK(later.equal(full({2}, i + 2.0)));
+      if (i % 10 == 5) kept = kept * 1;
+    }
+    CHECK(changed.equal(full({2}, 1275.0)));
+    CHECK(kept.equal(full({2}, 2.0)));
+  }
+  CHECK(is_forgotten(x));
+  CHECK(detail::busy_captures == 0);
 }
 
 TEST_CASE("lazy: many calls run by themselves") {

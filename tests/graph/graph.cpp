@@ -23,8 +23,9 @@ Graph captured(const std::function<Tensors()>& f) {
   const LazyGuard lazy;
   eval();
   const Tensors kept = f();
-  const std::vector<detail::CapturedCall*> calls = detail::Capture::own().to_flush();
-  const detail::StorageNumbers numbers(calls);
+  detail::Capture& own = detail::Capture::own();
+  const std::vector<detail::CapturedCall*> calls = own.to_flush();
+  const detail::StorageNumbers numbers(own, calls);
   Graph g = detail::graph_of(calls, numbers);
   for (Node& n : g.nodes) n.attrs = {};  // they belong to the calls
   return g;
@@ -240,9 +241,8 @@ TEST_CASE("keys: programs that differ in anything that matters have different ke
     const LazyGuard lazy;
     eval();
     const Tensors kept = f();
-    const std::vector<detail::CapturedCall*> calls = detail::Capture::own().to_flush();
-    const detail::StorageNumbers numbers(calls);
-    return detail::key_of(calls, numbers);
+    detail::Capture& own = detail::Capture::own();
+    return detail::StorageNumbers(own, own.to_flush()).key();
   };
   const std::vector<std::function<Tensors()>> different = {
       [&] { return Tensors{x + y}; },

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "pellucid/array_ref.h"
@@ -34,6 +35,13 @@ template <class T, size_t N> class InlineVec {
     if (size_ == capacity_) reserve(size_ * 2);
     T& added = *new (data_ + size_) T(std::forward<Args>(args)...);
     ++size_;  // only now: an element whose constructor threw is none
+    return added;
+  }
+  /// Room for n more elements, which the caller sets: for plain values.
+  T* append(size_t n) requires std::is_trivially_copyable_v<T> {
+    if (size_ + n > capacity_) reserve(size_ + n > size_ * 2 ? size_ + n : size_ * 2);
+    T* const added = data_ + size_;
+    size_ += n;
     return added;
   }
   void resize(size_t n) {

@@ -26,6 +26,9 @@ class Capture;
 /// The bytes that one or several tensors look at, and the version that counts in-place changes of
 /// them.
 struct PELLUCID_API Storage : RefCounted {
+  /// Where a capture keeps what it knows about the storage: the number of the capture and a place
+  /// in its list; 0 for none. Only that capture writes it again.
+  std::atomic<uint32_t> slot{0};
   void* data = nullptr;
   size_t bytes = 0;
   std::atomic<uint32_t> version{0};
@@ -36,16 +39,15 @@ struct PELLUCID_API Storage : RefCounted {
   /// Set for memory that is not the allocator's (from_blob).
   std::unique_ptr<std::function<void(void*)>> deleter;
   bool borrowed = false;
+  /// The number of the one capture whose calls ever used the storage; 0 for none.
+  std::atomic<uint8_t> user{0};
   /// How often a tensor over this memory took another one (set_data), or began or ceased to require
   /// a gradient: a program that was traced with it asks.
   std::atomic<uint16_t> tensors_changed{0};
-  /// How many references captured calls hold: they read the bytes, or write them, when they run.
+  /// How many references captures hold: their calls read the bytes, or write them, when they run.
   std::atomic<uint32_t> captured{0};
   /// Which capture has calls that write the bytes and did not run yet; null for none.
   std::atomic<Capture*> writer{nullptr};
-  /// How many such calls there are, and what that capture notes while it decides which of them run.
-  std::atomic<uint32_t> pending_writes{0};
-  std::atomic<uint8_t> note{0};
 
   static void destroy(Storage* s) noexcept;
 };
