@@ -43,8 +43,8 @@ std::optional<detail::ProgramKey> key(const Sample& s, Way way = {}, bool* itsel
   if (itself)
     *itself = std::any_of(calls.begin(), calls.end(), [&](auto* c) { return &c->op == s.op; });
   if (calls.empty()) return {};
-  const detail::StorageNumbers numbers(calls);
-  return detail::key_of(calls, numbers);
+  const detail::StorageNumbers numbers(detail::Capture::own(), calls);
+  return numbers.key();
 }
 
 // Eager results, and those of a lazy run, which may find a program.
@@ -228,8 +228,8 @@ TEST_CASE("keys: a call that is tracked, its category, and a hidden layout") {
     eval();
     const Tensors kept = f();
     const std::vector<detail::CapturedCall*> calls = detail::Capture::own().to_flush();
-    const detail::StorageNumbers numbers(calls);
-    return detail::key_of(calls, numbers);
+    const detail::StorageNumbers numbers(detail::Capture::own(), calls);
+    return numbers.key();
   };
   const Tensor leaf = x.detach().clone().requires_grad_();
   CHECK_FALSE(key_of([&] { return Tensors{x.exp()}; }) ==
