@@ -31,8 +31,7 @@ if(doctest_FOUND AND test_sources)
   foreach(target pellucid_looping_tests pellucid_tests)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} tests ${generated_dir}/tests)
     target_compile_definitions(${target} PRIVATE
-      DOCTEST_CONFIG_DOUBLE_STRINGIFY  # or doctest takes our toString(DType) for its own
-      PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}" PELLUCID_BINARY_DIR="${PROJECT_BINARY_DIR}")
+      DOCTEST_CONFIG_DOUBLE_STRINGIFY)  # or doctest takes our toString(DType) for its own
     target_link_libraries(${target} PRIVATE
       ${tested_commands} doctest::doctest OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
     add_dependencies(${target} pellucid_generated)
@@ -46,7 +45,9 @@ if(doctest_FOUND AND test_sources)
   target_link_libraries(pellucid_tests PRIVATE pellucid_objects)
   target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
   set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
-  pellucid_unity(pellucid_tests "/tests/main[.]cpp" 6)
+  set_source_files_properties(tests/paths.cpp PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON COMPILE_DEFINITIONS PELLUCID_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  pellucid_unity(pellucid_tests "/tests/(main|paths)[.]cpp" 6)
   target_link_options(pellucid_tests PRIVATE -rdynamic)  # so that dladdr names functions, as in libpellucid
   add_test(NAME pellucid_tests COMMAND pellucid_tests)
 endif()

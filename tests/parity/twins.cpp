@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 
+#include "paths.h"
 #include "pellucid/io/safetensors.h"
 
 using namespace pellucid;
@@ -58,7 +59,7 @@ struct Line {
 };
 
 std::vector<Line> read_table() {
-  std::ifstream file(std::string(PELLUCID_SOURCE_DIR) + "/tests/parity/twins.txt");
+  std::ifstream file(source_folder() + "/tests/parity/twins.txt");
   std::vector<Line> lines;
   for (std::string text; std::getline(file, text);) {
     if (text.empty() || text[0] == '#') continue;
