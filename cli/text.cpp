@@ -128,10 +128,4 @@ std::string format_value4(double value) {
   return four_decimals ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
 }
 
-std::string format_seconds(double seconds, int digits) {
-  std::string text = format_time(seconds, "", digits);
-  text.resize(text.size() - 2);  // "usec" becomes "us", "sec" becomes "s"
-  return text;
-}
-
 }  // namespace pellucid::cli

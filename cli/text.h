@@ -33,15 +33,12 @@ using text::Align;
 using text::display_width;
 using text::format_bytes;
 using text::format_bytes_binary;
-using text::format_time;
+using text::format_seconds;
+using text::format_timeit;
 using text::group_digits;
 using text::is_time_unit;
 using text::Table;
 using text::wrap;
-
-/// "6.38 ms": in the largest of ns, us, ms and s that gives at least 1. format_time writes timeit's
-/// units instead.
-std::string format_seconds(double seconds, int digits = 3);
 
 /// Columns of the terminal: $COLUMNS, else what the terminal says, else 80.
 int terminal_width(std::FILE* stream = stdout);

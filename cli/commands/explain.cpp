@@ -99,7 +99,7 @@ int run_explain(const Args& args) {
     if (times)
       fmt::print(args.out,
                  "eager {}, lazy {}: {:.2f} times as fast ({:.0f} % interval {:.2f} to {:.2f})\n",
-                 format_time(median(times->first)), format_time(median(times->second)),
+                 format_seconds(median(times->first)), format_seconds(median(times->second)),
                  times->ratio, std::floor(100 * times->interval.confidence), times->interval.low,
                  times->interval.high);
     if (times) {

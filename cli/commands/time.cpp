@@ -27,7 +27,7 @@ struct TimeFlags {
   int digits() const {
     return 3 + std::max(0, verbose - 1);
   }  // as timeit: each further -v one more
-  std::string time(double seconds) const { return format_time(seconds, unit, digits()); }
+  std::string time(double seconds) const { return format_timeit(seconds, unit, digits()); }
 };
 
 constexpr int kDefaultPairs = 15;  // of --against: a 99 % interval needs at least 8

@@ -118,12 +118,18 @@ bool is_time_unit(std::string_view unit) {
                      [&](const Unit& u) { return u.name == unit; });
 }
 
-std::string format_time(double seconds, std::string_view unit, int digits) {
+std::string format_timeit(double seconds, std::string_view unit, int digits) {
   for (const Unit& u : kTimeUnits) {
     const bool chosen = unit.empty() ? seconds >= u.scale || u.name == "nsec" : u.name == unit;
     if (chosen) return fmt::format("{:.{}g} {}", seconds / u.scale, digits, u.name);
   }
   detail::raise<ValueError>("time unit: '{}' is none of nsec, usec, msec, sec", unit);
+}
+
+std::string format_seconds(double seconds, int digits) {
+  std::string text = format_timeit(seconds, "", digits);
+  text.resize(text.size() - 2);  // "usec" becomes "us", "sec" becomes "s"
+  return text;
 }
 
 std::string format_bytes(double bytes) { return in_largest_unit(bytes, kDecimalUnits); }

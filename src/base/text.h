@@ -40,8 +40,10 @@ class PELLUCID_API Table {
 
 /// timeit's units: "nsec", "usec", "msec", "sec", or "" for the largest that gives at least 1.
 PELLUCID_API bool is_time_unit(std::string_view unit);
-/// "6.38 msec", as timeit prints times: `digits` significant digits.
-PELLUCID_API std::string format_time(double seconds, std::string_view unit = "", int digits = 3);
+/// "6.38 msec", as timeit prints times: `digits` significant digits. For what stands in for timeit.
+PELLUCID_API std::string format_timeit(double seconds, std::string_view unit = "", int digits = 3);
+/// "6.38 ms": in the largest of ns, us, ms and s that gives at least 1.
+PELLUCID_API std::string format_seconds(double seconds, int digits = 3);
 /// "9.45 MB": decimal units, 10^6 to the MB.
 PELLUCID_API std::string format_bytes(double bytes);
 /// "3.81 MiB": binary units, 2^20 to the MiB.

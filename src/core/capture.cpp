@@ -780,7 +780,7 @@ std::string Explanation::text() const {
       changed += fmt::format("{}{} {}", changed.empty() ? "" : ", ", p.name, p.changed);
     }
     out += fmt::format("passes, with the calls that they changed: {}; {}\n", changed,
-                       text::format_time(seconds));
+                       text::format_seconds(seconds));
     out += fmt::format("plan: at most {} at one time",
                        text::format_bytes(static_cast<double>(peak_bytes)));
     if (arena_bytes > 0)
@@ -790,7 +790,7 @@ std::string Explanation::text() const {
       out += fmt::format("; {} result{} over an input that nobody reads any more", reused,
                          reused == 1 ? " is written" : "s are written");
     out += '\n';
-    out += fmt::format("the program was made in {}\n", text::format_time(made_seconds));
+    out += fmt::format("the program was made in {}\n", text::format_seconds(made_seconds));
   }
   if (gradient_bytes_left > 0)
     out += fmt::format(

@@ -105,8 +105,8 @@ std::string CompileReport::text() const {
     out += fmt::format("inputs of {} elements and more: {} call{}; ",
                        text::group_digits(s.least_elements), s.calls, s.calls == 1 ? "" : "s");
     if (s.captured_seconds > 0 && s.eager_seconds > 0)
-      out += fmt::format("captured {}, eager {}: ", text::format_time(s.captured_seconds),
-                         text::format_time(s.eager_seconds));
+      out += fmt::format("captured {}, eager {}: ", text::format_seconds(s.captured_seconds),
+                         text::format_seconds(s.eager_seconds));
     out += !s.decided ? "not decided yet\n" : s.captured ? "captured\n" : "runs eagerly\n";
   }
   return out.empty() ? "not called yet\n" : out;

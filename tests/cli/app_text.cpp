@@ -75,13 +75,13 @@ TEST_CASE("text: suggestions") {
 }
 
 TEST_CASE("text: numbers") {
-  CHECK(format_time(0.00638) == "6.38 msec");
-  CHECK(format_time(1.5e-8) == "15 nsec");
-  CHECK(format_time(2.0) == "2 sec");
-  CHECK(format_time(0.5e-9) == "0.5 nsec");
-  CHECK(format_time(0.00638, "usec") == "6.38e+03 usec");
-  CHECK(format_time(0.00638123, "msec", 5) == "6.3812 msec");
-  CHECK_THROWS_AS(format_time(1, "hours"), pellucid::ValueError);
+  CHECK(format_timeit(0.00638) == "6.38 msec");
+  CHECK(format_timeit(1.5e-8) == "15 nsec");
+  CHECK(format_timeit(2.0) == "2 sec");
+  CHECK(format_timeit(0.5e-9) == "0.5 nsec");
+  CHECK(format_timeit(0.00638, "usec") == "6.38e+03 usec");
+  CHECK(format_timeit(0.00638123, "msec", 5) == "6.3812 msec");
+  CHECK_THROWS_AS(format_timeit(1, "hours"), pellucid::ValueError);
   CHECK(format_seconds(0.00638) == "6.38 ms");
   CHECK(format_seconds(1.5e-8) == "15 ns");
   CHECK(format_seconds(2.0, 4) == "2 s");
