@@ -38,6 +38,15 @@ void add_training_cases(Cases& cases);     ///< training steps, decoding, loadin
 /// All of them.
 Cases all_cases();
 
+/// How our side runs a case. Environment variable BENCH_WAY; `bench/run --ways` starts a process for
+/// each.
+enum class Way {
+  Eager,
+  Compiled,  ///< each run in a compiled function, which may go back to eager calls
+  Sealed     ///< training steps: a sealed function; other cases run eagerly
+};
+Way way();
+
 /// Reads cases and counts from stdin, and writes times to stdout, until stdin ends.
 int serve();
 

@@ -7,9 +7,11 @@ def summary(name, times, note):
     for side, values in times.items():
         quartiles = statistics.quantiles(values, n=4) if len(values) > 1 else [values[0]] * 3
         out[side] = {"ns": statistics.median(values), "iqr_ns": quartiles[2] - quartiles[0], "blocks": values}
-    for side in ("pytorch", "base", "installed", "compiled"):
-        if side in times:
+    for side in times:
+        if side != "ours" and "ours" in times:
             out[f"over_{side}"] = ratio(times["ours"], times[side])
+    if "sealed_ours" in times and "pytorch" in times:
+        out["sealed_over_pytorch"] = ratio(times["sealed_ours"], times["pytorch"])
     return out
 
 

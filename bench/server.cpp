@@ -9,12 +9,14 @@
 // An error is a line that begins with "error: ".
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <memory>
 
 #include "../tests/parity/call_file.h"
 #include "cases.h"
+#include "pellucid/compile.h"
 #include "pellucid/profiler.h"
 
 namespace pellucid::bench {
@@ -34,6 +36,15 @@ void write_case(const Work& work, const std::string& folder) {
       if (t.defined()) line["results"].push_back(w.contiguous(t));
   w.line(line);
   PELLUCID_CHECK(w.finish(), IoError, "the case could not be written into {}.", folder);
+}
+
+/// In the way that was asked for; training steps see to that themselves.
+Work made(const Case& c) {
+  manual_seed(0);  // the same inputs in the process of each way
+  Work work = c.make();
+  if (way() == Way::Compiled && !c.name.starts_with("train/"))
+    work.once = compile(std::move(work.once));
+  return work;
 }
 
 struct Opened {
@@ -99,7 +110,7 @@ std::string answer(const std::string& request, const Cases& cases, Open& open) {
         std::find_if(cases.begin(), cases.end(), [&](const Case& c) { return c.name == name; });
     PELLUCID_CHECK(found != cases.end(), ValueError, "there is no case '{}'.", name);
     const int64_t allocated = memory_stats().allocated;
-    Opened& opened = open[name] = {found->make(), allocated};
+    Opened& opened = open[name] = {made(*found), allocated};
     if (opened.work.before) opened.work.before();
     opened.work.once();
     return "ok";
@@ -117,6 +128,19 @@ std::string answer(const std::string& request, const Cases& cases, Open& open) {
 }
 
 }  // namespace
+
+Way way() {
+  static const Way chosen = [] {
+    const char* const name = std::getenv("BENCH_WAY");
+    const std::string_view text = name ? name : "eager";
+    if (text == "eager") return Way::Eager;
+    if (text == "compiled") return Way::Compiled;
+    PELLUCID_CHECK(text == "sealed", ValueError,
+                   "BENCH_WAY is eager, compiled or sealed, not '{}'.", text);
+    return Way::Sealed;
+  }();
+  return chosen;
+}
 
 int serve() {
   const Cases cases = all_cases();

@@ -2,7 +2,6 @@
 // one op. Parameters and batches go to the other side with the inputs; the first losses (or the
 // logits) are the results.
 #include <algorithm>
-#include <cstdlib>
 
 #include "cases.h"
 #include "pellucid/compile.h"
@@ -28,25 +27,22 @@ void add_parameters(const nn::Module& model, std::vector<Tensor>& inputs) {
   for (const Tensor& p : model.parameters()) inputs.push_back(p.detach().clone());
 }
 
-/// How steps run: BENCH_WAY=eager, compiled or sealed (bench/run).
+/// A step, run in the way that was asked for.
 class Step {
  public:
   explicit Step(std::function<Tensor()> step)
       : plain_(step), compiled_(compile(std::move(step), CompileMode::Always)) {
-    const char* const way = std::getenv("BENCH_WAY");
-    way_ = way ? way : "eager";
     begin();
   }
-  Tensor operator()() { return way_ == "eager" ? plain_() : compiled_(); }
+  Tensor operator()() { return way() == Way::Eager ? plain_() : compiled_(); }
   /// The step does something else from now on.
   void begin() {
-    if (way_ == "sealed") compiled_.seal();
+    if (way() == Way::Sealed) compiled_.seal();
   }
 
  private:
   std::function<Tensor()> plain_;
   Compiled<std::function<Tensor()>> compiled_;
-  std::string way_;
 };
 
 /// Forward, backward, step, zero_grad.
