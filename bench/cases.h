@@ -38,8 +38,8 @@ void add_training_cases(Cases& cases);     ///< training steps, decoding, loadin
 /// All of them.
 Cases all_cases();
 
-/// How our side runs a case. Environment variable BENCH_WAY; `bench/run --ways` starts a process for
-/// each.
+/// How our side runs a case. Environment variable BENCH_WAY; `bench/run --ways` starts a process
+/// for each.
 enum class Way {
   Eager,
   Compiled,  ///< each run in a compiled function, which may go back to eager calls

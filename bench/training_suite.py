@@ -54,7 +54,8 @@ def steps(runner, chosen, results, flop_rate, byte_rate, read_rate):
                              f">= {work['aim_sealed']}", f"{r['bound_ns'] / r['sealed_ours']['ns']:.0%}"])
     table("An eager training step (zero_grad, forward, backward, step)",
           ["model", *SIDES.values(), "PyTorch/ours", "aim", "bound", "bound/ours", "note"], rows)
-    table("The most bytes of tensors at any moment of a step (aim: at most PyTorch's)", ["model", "ours", "PyTorch", *ways.values()], memory)
+    table("The most bytes of tensors at any moment of a step (aim: at most PyTorch's)",
+          ["model", "ours", "PyTorch", *ways.values()], memory)
     if ways:
         table("The same step eager, compiled and sealed, and PyTorch's time over the sealed one",
               ["model", "eager", *ways.values(), *(f"eager/{w}" for w in ways.values()), "PyTorch/sealed", "aim", "bound/sealed"], replayed)

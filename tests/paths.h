@@ -1,5 +1,5 @@
-// Where the source tree lies. Only paths.cpp is compiled with its path: all else has the same commands in every clone, so
-// that ccache serves them all.
+// Where the source tree lies. Only paths.cpp is compiled with its path: all else has the same
+// commands in every clone, so that ccache serves them all.
 #pragma once
 
 #include <string>
