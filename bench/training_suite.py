@@ -16,7 +16,8 @@ TRAINING = {
     "train/two_layer": {"flops": 64 * 2 * (2 * 100_000 + 3 * 1_000), "bytes": 101_110 * 4 * 3, "aim": 2.5, "aim_sealed": 3.5},
     "train/mnist_cnn": {"flops": 64 * 2 * (2 * 26 ** 2 * 288 + 3 * (24 ** 2 * 64 * 288 + 9216 * 128 + 1280)),
                         "bytes": 1_199_882 * 4 * 3, "aim": 2.0, "aim_sealed": 2.5},
-    "train/resnet18": {"flops": 8 * 2 * (3 * 1_814_073_344 - 112 ** 2 * 64 * 147), "bytes": RESNET18 * 4 * 3, "aim": 1.2, "aim_sealed": 1.55},
+    "train/resnet18": {"flops": 8 * 2 * (3 * 1_814_073_344 - 112 ** 2 * 64 * 147), "bytes": RESNET18 * 4 * 3,
+                       "aim": 1.2, "aim_sealed": 1.55},
     # 12 blocks of 12 * 768^2 weights and the logits, each token; attention's products; AdamW moves 7 arrays.
     "train/gpt2_124m": {"flops": 3 * 2 * (256 * (12 * 12 * 768 ** 2 + 50257 * 768) + 4 * 12 * 64 * 64 * 768),
                         "bytes": GPT2 * 4 * 8, "aim": 1.25, "aim_sealed": 1.33},

@@ -43,6 +43,7 @@ struct PELLUCID_API CompileReport {
     bool captured = true;  ///< the way that calls take now
   };
   std::vector<Size> sizes;
+  int64_t new_in_a_row = 0;  ///< the last so many captures were different from all before
   std::string text() const;
 };
 
@@ -66,11 +67,14 @@ class PELLUCID_API CompileTrials {
   };
   bool begin(size_t size, int64_t& number);
   void end(size_t size, int64_t number, bool captured, double seconds);
+  bool note_capture(bool is_new);
 
   const CompileMode mode_;
   const int64_t memory_budget_;
   mutable std::mutex mutex_;
   std::array<Size, 64> sizes_;  // by the binary logarithm of the elements
+  int64_t new_in_a_row_ = 0;
+  bool warned_ = false;
 };
 
 /// While it lives, programs of this thread are made with a budget of memory; 0 for none.
@@ -101,13 +105,16 @@ class PELLUCID_API CompiledCall {
  public:
   CompiledCall(CompileTrials& trials, int64_t elements);
   ~CompiledCall();
-  void finish();
+  /// Computes what the call left. True once for a function: when it captured something new in so
+  /// many calls in a row that its user should know.
+  bool finish();
   CompiledCall(const CompiledCall&) = delete;
 
  private:
   CompileTrials& trials_;
   size_t size_;
   int64_t number_ = 0;
+  const int64_t missed_before_;
   const bool nested_;  // in another compiled call, or in a program that is made: that one captures
   bool captured_;
   MemoryBudget budget_;
@@ -115,6 +122,11 @@ class PELLUCID_API CompiledCall {
   std::optional<WholeProgram> whole_;  // ends first
   std::chrono::steady_clock::time_point begun_;
 };
+
+/// How many captures in a row must be new before the user is told.
+inline constexpr int64_t kMostNewInARow = 64;
+/// Tells on stderr that no program of a function can be kept, with the line that called it.
+PELLUCID_API void warn_of_changes();
 
 /// The program of a sealed function. Its calls take turns.
 class PELLUCID_API Sealed {
@@ -187,10 +199,10 @@ template <class F> class Compiled {
     detail::CompiledCall call(*trials, (int64_t{0} + ... + detail::elements_in(args)));
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
       f_(std::forward<Args>(args)...);
-      call.finish();
+      if (call.finish()) detail::warn_of_changes();
     } else {
       auto result = f_(std::forward<Args>(args)...);
-      call.finish();
+      if (call.finish()) detail::warn_of_changes();
       return result;
     }
   }

@@ -194,7 +194,6 @@ def _elements(value, depth):
 
 
 _BACKENDS = ("inductor", "aot_eager", "cudagraphs", "eager")
-_MOST_MISSED = 64
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
@@ -206,7 +205,6 @@ class Compiled:
         self._trials = _C._CompileTrials(always, whole, memory_budget)
         self._sealed = None
         self._calls = self._traced = 0  # of a sealed function
-        self._missed, self._warned = 0, False  # calls in a row that captured what was never captured before
         functools.update_wrapper(self, function, updated=())
 
     def seal(self):
@@ -259,19 +257,17 @@ class Compiled:
         call = _C._CompiledCall(self._trials, elements)
         try:
             result = self._function(*args, **kwargs)
-            self._missed = self._missed + 1 if call.finish() else 0
-            if self._missed == _MOST_MISSED and not self._warned:
+            if call.finish():
                 self._warn_of_changes()
             return result
         finally:
             call.close()
 
     def _warn_of_changes(self):
-        self._warned = True
         code = getattr(getattr(self._function, "__func__", self._function), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
-        warnings.warn(f"compile: {name}{where} captured something new in each of {_MOST_MISSED} calls in a row, so no program could be "
+        warnings.warn(f"compile: {name}{where} captured something new in each of {_C._CompileTrials.most_new_in_a_row} calls in a row, so no program could be "
                       "kept and replayed. Usually sizes change with every call: give it inputs of a few sizes (pad them), or compile a "
                       "part whose sizes stay.", stacklevel=3)
 

@@ -14,7 +14,6 @@ namespace {
 
 struct CompiledScope {
   std::unique_ptr<detail::CompiledCall> call;
-  int64_t missed = detail::programs_missed();  // before it
 };
 
 // The function gets the stand-ins as a list and returns a list of tensors.
@@ -60,7 +59,8 @@ void register_programs(nb::module_& m) {
                                             : CompileMode::Measured,
                                    memory_budget);
            })
-      .def("report", [](const CompileTrials& t) { return t.report().text(); });
+      .def("report", [](const CompileTrials& t) { return t.report().text(); })
+      .def_ro_static("most_new_in_a_row", &detail::kMostNewInARow);
   nb::class_<CompiledScope>(m, "_CompiledCall")
       .def(
           "__init__",
@@ -68,12 +68,8 @@ void register_programs(nb::module_& m) {
             new (s) CompiledScope{std::make_unique<CompiledCall>(trials, elements)};
           },
           nb::keep_alive<1, 2>())
-      // Whether the call captured what was never captured before.
-      .def("finish",
-           [](CompiledScope& s) {
-             s.call->finish();
-             return detail::programs_missed() != s.missed;
-           })
+      // Whether the user should be told that each call captures something new.
+      .def("finish", [](CompiledScope& s) { return s.call->finish(); })
       .def("close", [](CompiledScope& s) { s.call.reset(); });
   using Part = Explanation::Part;
   nb::class_<Part>(m, "ExplanationPart")

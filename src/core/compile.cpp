@@ -1,10 +1,13 @@
 #include "pellucid/compile.h"
 
 #include <bit>
+#include <iostream>
 
 #include "base/statistics.h"
 #include "base/text.h"
+#include "core/call_text.h"
 #include "core/capture.h"
+#include "core/program.h"
 
 namespace pellucid {
 namespace detail {
@@ -44,9 +47,16 @@ void CompileTrials::end(size_t size, int64_t number, bool captured, double secon
   s.decided = true;
 }
 
+bool CompileTrials::note_capture(bool is_new) {
+  const std::lock_guard lock(mutex_);
+  new_in_a_row_ = is_new ? new_in_a_row_ + 1 : 0;
+  return new_in_a_row_ >= kMostNewInARow && !std::exchange(warned_, true);
+}
+
 CompileReport CompileTrials::report() const {
   const std::lock_guard lock(mutex_);
   CompileReport out;
+  out.new_in_a_row = new_in_a_row_;
   for (size_t i = 0; i < sizes_.size(); ++i) {
     const Size& s = sizes_[i];
     if (s.calls == 0) continue;
@@ -75,6 +85,7 @@ constinit thread_local int64_t compiled_calls = 0;  // of this thread, that have
 CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
     : trials_(trials),
       size_(std::min<size_t>(std::bit_width(static_cast<uint64_t>(elements)), 63)),
+      missed_before_(programs_missed()),
       nested_(compiled_calls > 0 || is_sealing()),
       captured_(!nested_ && trials.begin(size_, number_)),
       budget_(nested_ ? static_cast<int64_t>(memory_budget) : trials.memory_budget()) {
@@ -89,12 +100,22 @@ CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
 
 CompiledCall::~CompiledCall() { --compiled_calls; }
 
-void CompiledCall::finish() {
+bool CompiledCall::finish() {
   whole_.reset();
-  if (nested_) return;
+  if (nested_) return false;
   if (captured_) eval();
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun_;
   trials_.end(size_, number_, captured_, taken.count());
+  return captured_ && trials_.note_capture(programs_missed() != missed_before_);
+}
+
+void warn_of_changes() {
+  const std::string line = line_now();
+  std::cerr << fmt::format(
+      "pellucid: warning: the compiled function called at {} captured something new in each of {} "
+      "calls in a row, so no program could be kept and replayed. Usually sizes change with every "
+      "call: give it inputs of a few sizes (pad them), or compile a part whose sizes stay.\n",
+      line.empty() ? "an unknown line" : line, kMostNewInARow);
 }
 
 }  // namespace detail
@@ -109,6 +130,9 @@ std::string CompileReport::text() const {
                          text::format_seconds(s.eager_seconds));
     out += !s.decided ? "not decided yet\n" : s.captured ? "captured\n" : "runs eagerly\n";
   }
+  if (new_in_a_row > 1)
+    out += fmt::format("each of the last {} captures was new: none of them is replayed\n",
+                       new_in_a_row);
   return out.empty() ? "not called yet\n" : out;
 }
 

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <iostream>
 #include <latch>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/allocator.h"
@@ -415,6 +417,26 @@ TEST_CASE("faults: functions that are empty, sealed twice, sealed inside, and de
   Compiled<Function> copy = *gone;
   CHECK(copy(ones({2})).equal(full({2}, 2.0)));
   CHECK(copy(ones({2})).equal(full({2}, 2.0)));
+}
+
+TEST_CASE("faults: a function that captures something new in each call tells it once") {
+  const LazyGuard outermost(false);
+  std::ostringstream told;
+  std::streambuf* const before = std::cerr.rdbuf(told.rdbuf());
+  auto f = compile([](const Tensor& x) { return x * 2 + 1; }, CompileMode::Always);
+  for (int64_t n = 1; n <= 3 * detail::kMostNewInARow; ++n) {
+    CHECK(f(ones({n})).equal(full({n}, 3)));
+    if (n == detail::kMostNewInARow - 1) CHECK(told.str().empty());
+  }
+  std::cerr.rdbuf(before);
+  const std::string text = told.str(), warning = "pellucid: warning: ";
+  CHECK(text.starts_with(warning));
+  CHECK(text.find(warning, 1) == std::string::npos);
+  CHECK(text.find("program_faults.cpp:") != std::string::npos);
+  CHECK(f.report().new_in_a_row == 3 * detail::kMostNewInARow);
+  CHECK(f.report().text().find("each of the last 192 captures was new") != std::string::npos);
+  f(ones({5}));
+  CHECK(f.report().new_in_a_row == 0);
 }
 
 TEST_CASE("faults: other sizes in each call give the right results and leave nothing") {
