@@ -112,10 +112,10 @@ bool CompiledCall::finish() {
 void warn_of_changes() {
   const std::string line = line_now();
   std::cerr << fmt::format(
-      "pellucid: warning: the compiled function called at {} captured something new in each of {} "
-      "calls in a row, so no program could be kept and replayed. Usually sizes change with every "
-      "call: give it inputs of a few sizes (pad them), or compile a part whose sizes stay.\n",
-      line.empty() ? "an unknown line" : line, kMostNewInARow);
+      "pellucid: warning: a compiled function{} captured something new in each of {} calls in a "
+      "row, so no program could be kept and replayed. Usually sizes change with every call: give "
+      "it inputs of a few sizes (pad them), or compile a part whose sizes stay.\n",
+      line.empty() ? "" : ", called at " + line + ",", kMostNewInARow);
 }
 
 }  // namespace detail
