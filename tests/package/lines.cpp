@@ -1,7 +1,12 @@
 // A program compiled without optimisation, so that functions of our headers are functions of their
 // own in it: a profile charges their ops to the lines of the program all the same.
 #include <cstdio>
+#include <iostream>
+#include <sstream>
+#include <string>
 
+#include "pellucid/compile.h"
+#include "pellucid/lazy.h"
 #include "pellucid/nn.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
@@ -77,6 +82,21 @@ static bool lines_are_of_the_program(bool lazily) {
   return seen > 20 && outside == 0;
 }
 
+// A warning of a compiled function names the line that called it.
+static bool warning_names_its_line() {
+  const LazyGuard outermost(false);
+  std::ostringstream told;
+  std::streambuf* const before = std::cerr.rdbuf(told.rdbuf());
+  auto f = compile([](const Tensor& x) { return x * 2 + 1; }, CompileMode::Always);
+  for (int64_t n = 1; n <= 100; ++n) f(ones({n}));
+  std::cerr.rdbuf(before);
+  const std::string text = told.str();
+  if (text.find("lines.cpp:") != std::string::npos) return true;
+  std::printf("package: the warning is '%s'\n", text.c_str());
+  return false;
+}
+
 bool lines_are_of_the_program() {
-  return lines_are_of_the_program(false) && lines_are_of_the_program(true);
+  return lines_are_of_the_program(false) && lines_are_of_the_program(true) &&
+         warning_names_its_line();
 }
