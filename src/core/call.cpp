@@ -1,8 +1,5 @@
 // The dispatcher. Every op, forward or backward, eager or by name, passes through here.
 #include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,8 +9,8 @@
 #include "base/caller.h"
 #include "base/random.h"
 #include "core/autograd_meta.h"
+#include "core/call_inputs.h"
 #include "core/capture.h"
-#include "core/capture_check.h"
 #include "core/engine.h"
 #include "core/estimate.h"
 #include "core/generated_support.h"
@@ -75,193 +72,12 @@ Tensor wrapped_number(const Scalar& value) {
   return Tensor(std::move(impl));
 }
 
-namespace detail {
-
-namespace {
-
-// What of an attribute is part of a program's key; numbers that do not decide what runs are not.
-void add_attr(Hash128& form, const Attr& attr, bool structural) {
-  const auto kind = static_cast<uint64_t>(attr.kind());
-  switch (attr.kind()) {
-    case Attr::Kind::Ints:
-      form.add(kind, attr.ints().size());
-      for (const int64_t v : attr.ints()) form.add(static_cast<uint64_t>(v), kind);
-      break;
-    case Attr::Kind::Text:
-      form.add(kind, attr.text().size());
-      for (const char ch : attr.text()) form.add(static_cast<uint64_t>(ch), kind);
-      break;
-    case Attr::Kind::Scalar:
-      form.add(kind | static_cast<uint64_t>(attr.scalar().type()) << 8,
-               structural ? std::bit_cast<uint64_t>(attr.number()) : 0);
-      break;
-    case Attr::Kind::Float:
-      form.add(kind, structural ? std::bit_cast<uint64_t>(attr.number()) : 0);
-      break;
-    case Attr::Kind::None:
-      form.add(kind, 0);
-      break;
-    default:
-      form.add(kind, structural ? static_cast<uint64_t>(attr.integer()) : 0);
-  }
-}
-
-}  // namespace
-
-inline Hash128 form_of(const CapturedCall& call, size_t input_count) {
-  Hash128 form;
-  form.add(uint64_t{call.op.info->id} << 32 | uint64_t{call.output_count} << 16 |
-               uint64_t{static_cast<uint8_t>(call.default_dtype)} << 8 |
-               uint64_t{call.in_place} << 2 | uint64_t{call.tracked} << 1 | uint64_t{call.unique},
-           input_count);
-  const Attrs attrs = call.attrs.view();
-  for (size_t i = 0; i < attrs.size(); ++i) {
-    const Attr::Kind kind = attrs[i].kind();
-    const bool number = kind == Attr::Kind::Float || kind == Attr::Kind::Scalar;
-    add_attr(
-        form, attrs[i],
-        number ? (call.op.structural_attrs >> i & 1) != 0 : (call.op.run_time_attrs >> i & 1) == 0);
-  }
-  return form;
-}
-
-inline size_t dims_of(const Tensor& t) { return t.defined() ? t.impl().sizes.size() * 2 : 0; }
-
-// Fills a view, whose sizes and strides come to `dims`, the list's place `at`; adds to the form.
-inline void fill_view(CapturedView& v, const Tensor& t, int64_t* dims, size_t at, Hash128& form) {
-  if (!t.defined()) [[unlikely]] {
-    v.storage = nullptr;
-    form.add(~uint64_t{0}, 0);
-    return;
-  }
-  const TensorImpl& impl = t.impl();
-  const size_t rank = impl.sizes.size();
-  const int64_t *const sizes = impl.sizes.data(), *const strides = impl.strides.data();
-  const auto byte = [](auto x, int at) { return uint32_t{static_cast<uint8_t>(x)} << at; };
-  const uint32_t kind = byte(impl.dtype, 0) | byte(impl.wrapped_number, 8) |
-                        byte(impl.hidden_layout, 16) | byte(impl.inference, 24);
-  std::memcpy(&v.dtype, &kind, sizeof kind);
-  v.storage = impl.storage.get();
-  v.dims = static_cast<uint32_t>(at);
-  v.offset = impl.offset;
-  v.rank = static_cast<uint8_t>(rank);
-  v.fresh = false;
-  const uint64_t head = uint64_t{kind} | uint64_t{rank} << 32;
-  if (rank == 1 && strides[0] == 1 && impl.offset == 0) {  // one step for what is most usual
-    dims[0] = sizes[0];
-    dims[1] = 1;
-    form.add(head, static_cast<uint64_t>(sizes[0]));
-    return;
-  }
-  form.add(head | uint64_t{1} << 40, static_cast<uint64_t>(impl.offset));
-  for (size_t d = 0; d < rank; ++d) {
-    dims[d] = sizes[d];
-    dims[rank + d] = strides[d];
-    form.add(static_cast<uint64_t>(sizes[d]), static_cast<uint64_t>(strides[d]));
-  }
-}
-
-static_assert(std::endian::native == std::endian::little && offsetof(CapturedView, dtype) % 4 == 0);
-static_assert(offsetof(CapturedView, wrapped_number) == offsetof(CapturedView, dtype) + 1);
-static_assert(offsetof(CapturedView, hidden_layout) == offsetof(CapturedView, dtype) + 2);
-static_assert(offsetof(CapturedView, inference) == offsetof(CapturedView, dtype) + 3);
-
-}  // namespace detail
-
 /// The steps of a call; a friend of Call.
 struct Dispatcher {
   static bool any_requires_grad(const Call& c) {
     for (const Tensor* t : c.inputs_)
       if (tape::requires_grad(*t)) return true;
     return false;
-  }
-
-  // Whether the call is kept for later, in a thread that captures. What a program can change
-  // without a word, or what only the kernel can refuse, is not. Values that the op refuses throw.
-  [[gnu::noinline]] static bool captures(const Call& c) {
-    if (detail::modes & detail::kUnknown) detail::choose_modes();
-    if ((detail::modes & detail::kCapture) == 0 || detail::estimating() || !c.op_.kernel ||
-        c.unknown_mask_ || autograd::AnomalyMode::is_enabled() || c.op_.at_once)
-      return false;
-    // Nothing runs while a program is made: it reads such memory, too, where it is.
-    const bool only_captures = detail::Capture::own().forbids_values();
-    for (const Tensor* t : c.inputs_) {
-      if (!t->defined()) continue;
-      const detail::Storage* s = t->impl().storage.get();
-      if (!s || !detail::has_values(t->impl())) return false;
-      if (!only_captures && (s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed)))
-        return false;
-    }
-    // Errors about values come at the call; what it reads is computed for it. In the formula of a
-    // gradient nothing can be wrong that the call before it was right about.
-    // So it is in a program that is only captured: the kernel checks when it runs.
-    if (c.op_.check && !tape::applying && !only_captures) {
-      const detail::ModeScope no_capture(detail::kCapture, false);
-      c.op_.check(c);
-    }
-    return true;
-  }
-
-  // Keeps the call, whose results have storages without memory.
-  [[gnu::noinline]] static void capture(const Call& c, uint64_t node) {
-    auto call = std::make_unique<detail::CapturedCall>(c.op_);
-    detail::Capture& own = detail::Capture::own();
-    call->in_place = c.in_place_;
-    call->tracked = c.tracked_;
-    call->output_count = c.output_count_;
-    call->category = current_memory_category();
-    call->node = node;
-    if (profile::recording()) call->place = profile::place_for_later();
-    call->seed = c.seed_;
-    call->random_offset = c.random_offset_;
-    call->unique = detail::recomputing;
-    if (detail::notes_callers) call->line.note();
-    if (!c.attrs_.empty()) call->attrs.assign(c.attrs_);
-    size_t dims = 0, at = 0;
-    for (const Tensor* t : c.inputs_) {
-      dims += detail::dims_of(*t);
-      if (!t->defined()) continue;
-      const detail::Capture* const writer =
-          t->impl().storage->writer.load(std::memory_order_acquire);
-      if (writer && writer != &own) detail::run_writers(*t->impl().storage);  // another thread's
-    }
-    for (size_t k = 0; k < c.output_count_; ++k) dims += detail::dims_of(c.outputs_[k]);
-    detail::CapturedView* v = call->views.append(c.inputs_.size() + c.output_count_);
-    int64_t* const to = call->dims.append(dims);
-    detail::Hash128 form = detail::form_of(*call, c.inputs_.size());
-    // Another thread may make such a layout visible, which moves the values to another storage.
-    detail::InlineVec<Tensor, 1> settled;
-    for (const Tensor* t : c.inputs_) {
-      if (t->defined() && detail::hides_layout(t->impl())) [[unlikely]] {
-        const bool number = t->impl().wrapped_number;
-        t = &settled.emplace_back(tape::settled(*t));
-        t->impl().wrapped_number = number;
-      }
-      detail::fill_view(*v++, *t, to + at, at, form);
-      at += detail::dims_of(*t);
-    }
-    for (size_t k = 0; k < c.output_count_; ++k, ++v) {
-      const Tensor& t = c.outputs_[k];
-      detail::fill_view(*v, t, to + at, at, form);
-      at += detail::dims_of(t);
-      if (!v->storage) continue;
-      v->fresh = !v->storage->data && tape::owners(t.impl()) == 1 && tape::owners(*v->storage) == 1;
-      call->writes.emplace_back(v->storage);
-    }
-    call->form = form;
-    if (c.op_.info->mutates)
-      for_each_input(c, [&](const Arg& a, size_t i) {
-        if (a.mutated) call->writes.emplace_back(call->views[i].storage);
-      });
-    for (detail::Storage* s : call->writes) {
-      if (s->captured.load(std::memory_order_acquire) != 0) detail::run_users_elsewhere(*s, &own);
-      if (own.forbids_values() && s->data) own.will_change(*s);
-    }
-    if (detail::checks_captures.load(std::memory_order_relaxed)) [[unlikely]] {
-      call->make_tensors();
-      detail::check_later(*call);
-    }
-    own.add(std::move(call));
   }
 
   // The call as its kernel will see it.
@@ -390,7 +206,7 @@ struct Dispatcher {
 
   [[gnu::noinline]] static bool compute_in_mode(Call& c, bool later, uint64_t node) {
     if (later) {
-      capture(c, node);
+      detail::capture(c, c.tracked_, node);
       return false;
     }
     if (detail::estimating() && !estimate::count(c)) return false;
@@ -402,18 +218,6 @@ struct Dispatcher {
     run_kernel(c);
     if (watch) watch->done(c, node);
     return true;
-  }
-
-  // Calls f(argument of the schema, number of the input) for each tensor that was given.
-  template <class F> static void for_each_input(const Call& c, const F& f) {
-    const OpInfo& info = *c.op_.info;
-    size_t i = 0;
-    const size_t list_length = c.inputs_.size() + 1 - static_cast<size_t>(info.tensor_args);
-    for (const Arg& a : info.args) {
-      if (a.type != ArgType::Tensor && a.type != ArgType::TensorList) continue;
-      for (size_t n = a.type == ArgType::TensorList ? list_length : 1; n > 0; --n, ++i)
-        if (c.has_in(i)) f(a, i);
-    }
   }
 
   // Mutated arguments, `(a!)`: no history may be lost, and the versions must tell.
@@ -575,7 +379,7 @@ struct Dispatcher {
     detail::Ref<tape::OpNode> node;
     if (c.tracked_) node = layouts.prepare(false);
     const uint64_t number = number_of(node);
-    const bool later = detail::modes != 0 && captures(c);
+    const bool later = detail::modes != 0 && detail::captures(c, c.unknown_mask_ != 0);
     if (mutates) {
       Copies copies;
       const Inputs given = c.inputs_;
@@ -640,7 +444,7 @@ struct Dispatcher {
     if (c.tracked_) node = layouts.prepare(true);
     const bool direct = c.op_.kind == OpKind::Pointwise ||
                         ((c.op_.writes_over & 1) && result.dtype() == self.dtype());
-    const bool later = detail::modes != 0 && captures(c);
+    const bool later = detail::modes != 0 && detail::captures(c, c.unknown_mask_ != 0);
     if (!later && self.has_storage()) detail::settle(*self.impl().storage);
     Copies copies;
     const Inputs given = c.inputs_;

@@ -17,6 +17,7 @@
 #include "core/call_text.h"
 #include "core/tape.h"
 #include "pellucid/detail/inline_vec.h"
+#include "pellucid/lazy.h"
 #include "pellucid/op.h"
 #include "recorder/recorder.h"
 #include "tensor/mode.h"
@@ -84,12 +85,18 @@ struct CapturedCall {
 /// In Storage::user, for more than one capture, or one whose number is too large.
 constexpr uint8_t kSeveral = 0xff;
 
+/// In Storage::slot: the number of a capture and a place in its list of slots.
+constexpr uint32_t kPlaceBits = 20;
+constexpr uint32_t kPlace = (1u << kPlaceBits) - 1;
+
 class Group;
 /// What becomes of a captured call.
 enum class Fate : uint8_t { Kept, Runs, Forgotten };
 
 /// While it is set, captured calls know the line that made them.
 extern constinit thread_local bool notes_callers;
+/// Who wants to know what runs how; null for nobody.
+extern constinit thread_local Explanation* explaining;
 /// The most bytes that a program may need for its results, 0 for no limit.
 extern constinit thread_local size_t memory_budget;
 /// While it is set, captured calls compute again what was let go, so that nothing is kept.
@@ -146,7 +153,15 @@ class Capture {
     return {.written = slot.writes != 0, .later = (slot.note & kUsedLater) != 0};
   }
   /// The place of a storage; UINT32_MAX if no captured call uses it.
-  uint32_t slot_of(const Storage& s) const;
+  uint32_t slot_of(const Storage& s) const {
+    const uint32_t slot = s.slot.load(std::memory_order_relaxed);
+    if ((slot & ~kPlace) == tag_) [[likely]]
+      return slot & kPlace;
+    if (elsewhere_.empty()) [[likely]]
+      return kNone;
+    const auto found = elsewhere_.find(&s);
+    return found == elsewhere_.end() ? kNone : found->second;
+  }
   /// All places of storages have smaller numbers.
   size_t slot_count() const { return slots_.size(); }
   /// A change of a tensor that discard() takes back.
@@ -225,6 +240,12 @@ extern constinit std::atomic<int64_t> forced_runs;
 
 /// A storage without memory, for the result of a captured call.
 Ref<Storage> pending_storage(size_t bytes);
+/// Whether the call is kept for later, in a thread that captures. Throws for values that its op
+/// refuses.
+bool captures(const Call& c, bool unknown_sizes);
+/// Keeps a call whose results have storages without memory (core/call_capture.cpp). `node`: the
+/// number of the tape's node that it leaves, 0 for none.
+void capture(const Call& c, bool tracked, uint64_t node);
 /// Before a change of a storage is captured: runs the calls of other captures that still use it.
 void run_users_elsewhere(const Storage& s, const Capture* own);
 /// Runs the kernel of a captured call (core/call.cpp).

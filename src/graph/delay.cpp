@@ -62,14 +62,13 @@ Candidate best_candidate(const Graph& g, const Lifetimes& lives, size_t peak,
   return best;
 }
 
-// Brings the node at `from` before the one that is at `before`, and the other way round.
-void rotate(Graph& g, size_t from, size_t before) {
+// Moves the node at `from` to the place `to`; those between make room.
+void move_node(Graph& g, size_t from, size_t to) {
   const auto at = [&](size_t i) { return g.nodes.begin() + static_cast<std::ptrdiff_t>(i); };
-  std::rotate(at(from), at(from + 1), at(before));
-}
-void rotate_back(Graph& g, size_t from, size_t before) {
-  const auto at = [&](size_t i) { return g.nodes.begin() + static_cast<std::ptrdiff_t>(i); };
-  std::rotate(at(from), at(before - 1), at(before));
+  if (from < to)
+    std::rotate(at(from), at(from + 1), at(to + 1));
+  else
+    std::rotate(at(to), at(from), at(from + 1));
 }
 
 }  // namespace
@@ -85,7 +84,7 @@ int64_t delay(Graph& g) {
     const Candidate c = best_candidate(g, lives, peak.at, tried);
     if (c.node == Lifetimes::kNever) break;
     tried.push_back(g.nodes[c.node].call);
-    rotate(g, c.node, c.before);
+    move_node(g, c.node, c.before - 1);
     Lifetimes now(g);
     const Peak after = peak_of(g, now);
     if (after.bytes < peak.bytes) {
@@ -93,7 +92,7 @@ int64_t delay(Graph& g) {
       peak = after;
       lives = std::move(now);
     } else {
-      rotate_back(g, c.node, c.before);
+      move_node(g, c.before - 1, c.node);
     }
   }
   return moved;

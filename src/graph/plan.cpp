@@ -11,12 +11,6 @@ namespace {
 
 constexpr size_t kMostBySize = 4096;
 
-// Lines of the cache do not meet; large blocks begin on pages, as the allocator's do.
-size_t rounded(size_t bytes) {
-  const size_t unit = bytes >= (size_t{64} << 10) ? 4096 : 64;
-  return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
-}
-
 bool meet(const Block& a, const Block& b) { return a.first <= b.last && b.first <= a.last; }
 
 Plan largest_first(const std::vector<Block>& blocks) {
@@ -26,12 +20,12 @@ Plan largest_first(const std::vector<Block>& blocks) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
   for (const size_t i : order) {
-    const size_t bytes = rounded(blocks[i].bytes);
+    const size_t bytes = bytes_in_plan(blocks[i].bytes);
     size_t at = 0;
     for (const size_t other : placed) {  // in the order of their offsets
       if (!meet(blocks[i], blocks[other])) continue;
       if (plan.offsets[other] >= at + bytes) break;
-      at = std::max(at, plan.offsets[other] + rounded(blocks[other].bytes));
+      at = std::max(at, plan.offsets[other] + bytes_in_plan(blocks[other].bytes));
     }
     plan.offsets[i] = at;
     plan.bytes = std::max(plan.bytes, at + bytes);
@@ -100,10 +94,10 @@ Plan first_first(const std::vector<Block>& blocks) {
   for (const size_t i : order) {
     while (!ends.empty() && ends.begin()->first < blocks[i].first) {
       const size_t done = ends.begin()->second;
-      gaps.give(plan.offsets[done], rounded(blocks[done].bytes));
+      gaps.give(plan.offsets[done], bytes_in_plan(blocks[done].bytes));
       ends.erase(ends.begin());
     }
-    plan.offsets[i] = gaps.take(rounded(blocks[i].bytes));
+    plan.offsets[i] = gaps.take(bytes_in_plan(blocks[i].bytes));
     ends.emplace(blocks[i].last, i);
   }
   plan.bytes = gaps.end();
@@ -116,15 +110,10 @@ Plan plan_memory(const std::vector<Block>& blocks) {
   return blocks.size() <= kMostBySize ? largest_first(blocks) : first_first(blocks);
 }
 
-size_t least_bytes(const std::vector<Block>& blocks) {
-  std::map<uint32_t, int64_t> changes;
-  for (const Block& b : blocks) {
-    changes[b.first] += static_cast<int64_t>(rounded(b.bytes));
-    changes[b.last + 1] -= static_cast<int64_t>(rounded(b.bytes));
-  }
-  int64_t now = 0, most = 0;
-  for (const auto& [step, change] : changes) most = std::max(most, now += change);
-  return static_cast<size_t>(most);
+// Lines of the cache do not meet; large blocks begin on pages, as the allocator's do.
+size_t bytes_in_plan(size_t bytes) {
+  const size_t unit = bytes >= (size_t{64} << 10) ? 4096 : 64;
+  return (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
 }
 
 }  // namespace pellucid::graph

@@ -23,7 +23,7 @@ struct Plan {
 /// more than 4,096 blocks the first in time come first, which takes less time and some more memory.
 Plan plan_memory(const std::vector<Block>& blocks);
 
-/// The most bytes that are needed at one time: no plan can be smaller.
-size_t least_bytes(const std::vector<Block>& blocks);
+/// What a block of so many bytes takes of a plan.
+size_t bytes_in_plan(size_t bytes);
 
 }  // namespace pellucid::graph

@@ -9,6 +9,7 @@
 #include "core/traced.h"
 #include "graph/passes.h"
 #include "graph/plan.h"
+#include "least_bytes.h"
 #include "pellucid/autograd.h"
 #include "pellucid/creation.h"
 #include "pellucid/operators.h"

@@ -4,6 +4,7 @@
 
 #include "graph/passes.h"
 #include "graph/plan.h"
+#include "least_bytes.h"
 #include "pellucid/op.h"
 
 namespace pellucid::graph {
