@@ -42,7 +42,7 @@ inline constexpr DType kU8 = kUInt8, kI8 = kInt8, kI16 = kInt16, kI32 = kInt32, 
                        kF16 = kFloat16, kF32 = kFloat32, kF64 = kFloat64;
 
 /// The reductions of losses, as the loss ops number them.
-namespace Reduction {
+namespace Reduction {  // NOLINT(readability-identifier-naming): libtorch's name
 enum Reduction { None, Mean, Sum, END };
 }  // namespace Reduction
 

@@ -59,7 +59,7 @@ struct Line {
 };
 
 std::vector<Line> read_table() {
-  std::ifstream file(source_folder() + "/tests/parity/twins.txt");
+  std::ifstream file(test::source_folder() + "/tests/parity/twins.txt");
   std::vector<Line> lines;
   for (std::string text; std::getline(file, text);) {
     if (text.empty() || text[0] == '#') continue;
