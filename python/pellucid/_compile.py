@@ -267,8 +267,9 @@ class Compiled:
         code = getattr(getattr(self._function, "__func__", self._function), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
         name = getattr(self._function, "__qualname__", type(self._function).__name__)
-        warnings.warn(f"compile: {name}{where} captured something new in each of {_C._CompileTrials.most_new_in_a_row} calls in a row, so no program could be "
-                      "kept and replayed. Usually sizes change with every call: give it inputs of a few sizes (pad them), or compile a "
+        calls = _C._CompileTrials.most_new_in_a_row
+        warnings.warn(f"compile: {name}{where} captured something new in each of {calls} calls in a row, so no program could be kept "
+                      "and replayed. Usually sizes change with every call: give it inputs of a few sizes (pad them), or compile a "
                       "part whose sizes stay.", stacklevel=3)
 
     def __get__(self, instance, owner=None):  # a method that was compiled in its class

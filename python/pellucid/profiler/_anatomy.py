@@ -35,6 +35,9 @@ def _nanoseconds(seconds, loops):
     for name in loops:
         ordered = sorted(block[name] * 1e9 for block in blocks)
         found[name], found[name + "_noise"] = ordered[0], ordered[_BLOCKS // 2] - ordered[0]
+    # The fastest blocks are subtracted, and not block from block: an empty loop that was held up would make the expression seem fast.
+    found["whole"] -= found.pop("empty")
+    found["whole_noise"] += found.pop("empty_noise")
     return found
 
 
@@ -66,7 +69,8 @@ def _loops(expression, op, names):
         function = eval(name, names)
         def call(number): return _C._time_function(function, values, number)
     timer, empty = timeit.Timer(expression, globals=names), timeit.Timer("pass")
-    return {"whole": lambda number: timer.timeit(number) - empty.timeit(number),
+    return {"whole": timer.timeit,
+            "empty": empty.timeit,
             "call": call,
             "dispatch": lambda number: _C._time_dispatch(op, values, number)}
 
