@@ -22,7 +22,7 @@ globals().update({_name: _f for _name, _f in vars(_functions).items()
                   if callable(_f) and getattr(_f, "__module__", "").startswith("pellucid") and not _name.startswith("_")
                   and _name not in ("check_device", "atleast")})
 globals().update({_name: getattr(_C, _name) for _name in (
-    "Error ShapeError IndexError ValueError OutOfMemoryError NotImplementedError IoError AutogradError Tensor Size dtype "
+    "Error ShapeError IndexError ValueError LinAlgError OutOfMemoryError NotImplementedError IoError AutogradError Tensor Size dtype "
     "memory_format contiguous_format preserve_format channels_last is_grad_enabled is_inference_mode_enabled "
     "is_anomaly_enabled is_anomaly_check_nan_enabled is_lazy is_pending get_num_threads set_num_threads get_default_dtype "
     "promote_types can_cast seed initial_seed").split()})

@@ -3,7 +3,7 @@ from . import _C
 
 _F = _C.functions
 _PREFIX = "linalg_"
-LinAlgError = _C.ValueError
+LinAlgError = _C.LinAlgError
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):

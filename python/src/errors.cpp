@@ -8,8 +8,8 @@
 namespace pellucid::python {
 namespace {
 
-PyObject *error, *shape_error, *type_error, *index_error, *value_error, *memory_error,
-    *not_implemented_error, *io_error, *autograd_error;
+PyObject *error, *shape_error, *type_error, *index_error, *value_error, *linalg_error,
+    *memory_error, *not_implemented_error, *io_error, *autograd_error;
 
 PyObject* make_error(PyObject* module, const char* name, const char* doc, PyObject* builtin) {
   PyObject* bases = error ? (builtin ? PyTuple_Pack(2, error, builtin) : PyTuple_Pack(1, error))
@@ -32,6 +32,8 @@ void create_errors(PyObject* m) {
       make_error(m, "IndexError", "An index or a dimension out of range.", PyExc_IndexError);
   value_error =
       make_error(m, "ValueError", "An argument whose value is not allowed.", PyExc_ValueError);
+  linalg_error =
+      make_error(m, "LinAlgError", "A matrix that has no such factor or inverse.", nullptr);
   memory_error = make_error(m, "OutOfMemoryError", "Memory that is not there.", PyExc_MemoryError);
   not_implemented_error = make_error(m, "NotImplementedError", "Something that is not there.",
                                      PyExc_NotImplementedError);
@@ -51,6 +53,8 @@ void set_python_error() noexcept {
     PyErr_SetString(index_error, e.what());
   } catch (const ValueError& e) {
     PyErr_SetString(value_error, e.what());
+  } catch (const LinAlgError& e) {
+    PyErr_SetString(linalg_error, e.what());
   } catch (const OutOfMemoryError& e) {
     PyErr_SetString(memory_error, e.what());
   } catch (const NotImplementedError& e) {

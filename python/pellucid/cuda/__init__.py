@@ -1,4 +1,5 @@
 """torch.cuda: there is none; programs that ask get that answer, and what only tidies up does nothing."""
+from .._C import OutOfMemoryError
 
 
 def is_available():
@@ -55,10 +56,6 @@ def _none(*_, **__):
 
 current_device = set_device = get_device_name = get_device_properties = get_device_capability = current_stream = _none
 get_rng_state = set_rng_state = mem_get_info = memory_summary = _none
-
-
-class OutOfMemoryError(RuntimeError):
-    """For `except` clauses: never raised."""
 
 
 class Event:
