@@ -327,6 +327,32 @@ def test_options_of_the_optimizer_may_change(make, option):
     assert same(*two_ways((make, plain_step), between))
 
 
+# What becomes of the rate, or of the optimiser around it, after some calls; the first rate is a number or a tensor.
+RATES = {
+    "another number": lambda o: o.param_groups[0].update(lr=0.02),
+    "a tensor": lambda o: o.param_groups[0].update(lr=torch.tensor(0.03)),
+    "the tensor's value": lambda o: o.param_groups[0].update(lr=0.04) if isinstance(o.param_groups[0]["lr"], float) else
+    o.param_groups[0]["lr"].fill_(0.04),
+    "another group": lambda o: o.param_groups.__setitem__(0, {**o.param_groups[0], "lr": 0.05}),
+    "other groups": lambda o: setattr(o, "param_groups", [{**g, "lr": 0.06} for g in o.param_groups]),
+    "a loaded state": lambda o: o.load_state_dict({**o.state_dict(), "param_groups": [
+        {**g, "lr": 0.07} for g in o.state_dict()["param_groups"]]}),
+    "a schedule": lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.5).step(),
+    "a hook": lambda o: o.register_step_pre_hook(lambda o, *_: [p.grad.mul_(2) for g in o.param_groups for p in g["params"]]),
+    "a hook after it": lambda o: o.register_step_post_hook(lambda o, *_: [p.data.mul_(0.5) for g in o.param_groups for p in g["params"]]),
+}
+
+
+@pytest.mark.parametrize("change", RATES)
+@pytest.mark.parametrize("first", [lambda: 0.01, lambda: torch.tensor(0.01)])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW])
+def test_the_rate_of_a_sealed_step_may_change(kind, first, change):
+    def between(i, optimizer, net):
+        if i in (3, 6):
+            RATES[change](optimizer)
+    assert same(*two_ways((lambda p: kind(p, lr=first()), plain_step), between))
+
+
 def test_a_schedule_of_the_momentum():
     schedules = {}
 

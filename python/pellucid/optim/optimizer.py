@@ -130,10 +130,11 @@ class Optimizer:
         return loss
 
     def _options(self):
-        """What a sealed step was made for. It reads the rates anew."""
-        found = []
+        """What a sealed step was made for. It reads the rates anew: numbers, and what a tensor holds."""
+        found = [id(hook) for hooks in self._hooks.values() for hook in hooks.values()]
         for group in self.param_groups:
-            found.append(len(group["params"]))
+            lr = group["lr"]
+            found += [len(group["params"]), id(lr) if isinstance(lr, Tensor) else None]
             for name, value in group.items():
                 if name not in ("params", "lr", "initial_lr"):
                     found.append(value if type(value) in (float, int, bool, tuple, type(None)) else repr(value))
@@ -143,10 +144,10 @@ class Optimizer:
         sealing = _C._is_sealing()
         if sealing:
             _C._assume(self._options)
-        for group in self.param_groups:
+        for i, group in enumerate(self.param_groups):
             lr = group["lr"]
             if not isinstance(lr, Tensor):
-                lr = _C._live_number(lambda group=group: float(group["lr"])) if sealing else _F["full"]((), lr, dtype=_C.float64)
+                lr = _C._live_number(lambda i=i: float(self.param_groups[i]["lr"])) if sealing else _F["full"]((), lr, dtype=_C.float64)
             for p in group["params"]:
                 grad = p.grad
                 if grad is not None:
