@@ -2,10 +2,12 @@
 // need two identity nodes in the graph, one around the outputs that remembers their gradients and
 // one around the inputs that hands both to the hooks.
 #include <algorithm>
+#include <atomic>
 
 #include "pellucid/autograd.h"
 #include "pellucid/nn/pimpl.h"
 #include "pellucid/ops.h"
+#include "recorder/recorder.h"
 
 namespace pellucid::nn {
 
@@ -16,11 +18,10 @@ struct ModuleHooks {
   List<ForwardPreHook> before;
   List<ForwardHook> after;
   List<nn::BackwardHook> backward;
-  uint64_t next_id = 1;
   std::function<void()> release;  ///< lets the module forget the lists when they are empty
   template <class F> uint64_t add(List<F>& list, F hook) {
-    list.emplace_back(next_id, std::move(hook));
-    return next_id++;
+    static std::atomic<uint64_t> last{0};  // no two hooks of the process have one id
+    return list.emplace_back(++last, std::move(hook)).first;
   }
   void remove(uint64_t id) {
     const auto drop = [id](auto& list) {
@@ -32,6 +33,17 @@ struct ModuleHooks {
     if (before.empty() && after.empty() && backward.empty() && release) release();
   }
 };
+
+uint64_t fingerprint(const ModuleHooks& hooks) {
+  uint64_t h = 0;
+  const auto add = [&h](const auto& list, uint64_t kind) {
+    for (const auto& [id, hook] : list) h = profile::mix(h, id, kind);
+  };
+  add(hooks.before, 1);
+  add(hooks.after, 2);
+  add(hooks.backward, 3);
+  return h;
+}
 
 namespace {
 

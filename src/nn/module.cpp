@@ -16,6 +16,7 @@
 
 #include "core/estimate.h"
 #include "pellucid/autograd.h"
+#include "pellucid/compile.h"
 #include "pellucid/ops.h"
 #include "recorder/recorder.h"
 #include "tensor/memory_category.h"
@@ -209,6 +210,24 @@ std::vector<std::shared_ptr<Module>> Module::modules(bool include_self) const {
   return named_modules({}, include_self).values();
 }
 
+bool Module::is_training() const noexcept {
+  if (pellucid::detail::is_sealing()) [[unlikely]]
+    note_use();
+  return training_;
+}
+
+uint64_t Module::fingerprint() const {
+  uint64_t h = uint64_t{2} | training_;  // not that of a module which is gone
+  for (const auto& child : children_)
+    h = profile::mix(h, reinterpret_cast<uintptr_t>(child.value().get()), 1);
+  return hooks_ ? profile::mix(h, detail::fingerprint(*hooks_), 2) : h;
+}
+
+void Module::note_use() const {
+  pellucid::detail::note_assumption(
+      [this, alive = alive_.watch()] { return alive.expired() ? uint64_t{0} : fingerprint(); });
+}
+
 void Module::train(bool on) {
   training_ = on;
   for (auto& child : children_) child.value()->train(on);
@@ -341,6 +360,8 @@ void begin_recorded(const ModuleScope& scope) noexcept {
 ModuleScope::ModuleScope(const Module& module) noexcept : module_(module), parent_(running) {
   if (running && &running->module_ == &module) return;
   running = this;
+  if (pellucid::detail::is_sealing()) [[unlikely]]
+    module.note_use();
   if (profile::recording()) [[unlikely]]
     begin_recorded(*this);
 }

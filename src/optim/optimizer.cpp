@@ -210,8 +210,7 @@ static uint64_t fingerprint(const std::vector<OptionField>& fields) {
 void OptimizerOptions::note_use() {
   if (!pellucid::detail::is_sealing()) [[likely]]
     return;
-  if (!token_.alive) token_.alive = std::make_shared<const char>();
-  pellucid::detail::note_assumption([this, alive = std::weak_ptr<const char>(token_.alive)] {
+  pellucid::detail::note_assumption([this, alive = alive_.watch()] {
     return alive.expired() ? uint64_t{0} : fingerprint(fields());
   });
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pellucid/detail/alive.h"
 #include "pellucid/ordered_dict.h"
 #include "pellucid/tensor.h"
 
@@ -26,6 +27,7 @@ using StateDict = OrderedDict<std::string, Tensor>;
 
 namespace detail {
 struct ModuleHooks;
+uint64_t fingerprint(const ModuleHooks& hooks);
 struct ModuleHolderIndicator {};
 template <class T>
 concept IsHolder = std::is_base_of_v<ModuleHolderIndicator, std::decay_t<T>>;
@@ -101,7 +103,7 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
 
   virtual void train(bool on = true);
   void eval() { train(false); }
-  virtual bool is_training() const noexcept { return training_; }
+  virtual bool is_training() const noexcept;
   virtual void to(Device device, DType dtype, bool non_blocking = false);
   virtual void to(DType dtype, bool non_blocking = false);
   virtual void to(Device device, bool = false) { device.require_available("Module::to"); }
@@ -214,8 +216,12 @@ class PELLUCID_API Module : public std::enable_shared_from_this<Module> {
   static void forget(Module& copy);
   void copy_values(Module& copy, const std::optional<Device>& device) const;
   [[noreturn]] void refuse_clone() const;
+  // A program that is sealed now does not outlive another mode, other parts and other hooks.
+  void note_use() const;
+  uint64_t fingerprint() const;
   std::optional<std::string> name_;
   bool training_ = true;
+  pellucid::detail::Alive alive_;
   std::shared_ptr<detail::ModuleHooks> hooks_;  ///< null until a hook is registered
 };
 

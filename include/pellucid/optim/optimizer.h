@@ -17,6 +17,7 @@
 
 #include "pellucid/arg.h"
 #include "pellucid/autograd.h"
+#include "pellucid/detail/alive.h"
 #include "pellucid/named_values.h"
 
 namespace pellucid::serialize {
@@ -83,16 +84,7 @@ class PELLUCID_API OptimizerOptions {
   void note_use();
 
  private:
-  // Whether the object still exists, for those who hold its address. A copy is another object.
-  struct Token {
-    std::shared_ptr<const char> alive;
-    Token() = default;
-    Token(const Token&) {}
-    Token& operator=(const Token& o) {
-      if (this != &o) alive.reset();
-      return *this;
-    }
-  } token_;
+  pellucid::detail::Alive alive_;
 };
 
 /// Options of a class Derived, which is default-constructible; holds the learning rate.
