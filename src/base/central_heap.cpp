@@ -98,6 +98,11 @@ void CentralHeap::check_size(size_t bytes) {
   if (!fits) raise_out_of_memory(bytes);
 }
 
+void CentralHeap::check_possible(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > static_cast<size_t>(ceiling())) raise_out_of_memory(bytes);
+}
+
 PageRun* CentralHeap::take_run(PageHeap& heap, size_t bytes, size_t requested) {
   for (const bool last_attempt : {false, true}) {
     if (PageRun* run = heap.take(bytes)) return run;

@@ -119,6 +119,8 @@ class CentralHeap {
   void reset_peaks() noexcept;
   void empty_cache(ThreadCache* own) noexcept;
   void set_limit(int64_t bytes, ThreadCache* own);
+  /// Refuses what can never fit.
+  void check_possible(size_t bytes);
 
  private:
   CentralHeap();

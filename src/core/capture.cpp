@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/allocator.h"
+#include "base/central_heap.h"
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture_check.h"
@@ -330,6 +331,9 @@ Ref<Storage> Capture::stand_in(size_t bytes) {
 }
 
 Ref<Storage> pending_storage(size_t bytes) {
+  constexpr size_t kLarge = size_t{1} << 20;
+  if (bytes >= kLarge) [[unlikely]]
+    CentralHeap::get().check_possible(bytes);  // an error at the call, as without capture
   auto s = Ref<Storage>::adopt(new (pool_allocate(sizeof(Storage))) Storage);
   s->bytes = bytes;
   s->category = current_memory_category();

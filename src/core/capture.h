@@ -198,6 +198,7 @@ class Capture {
   void release_slot(uint32_t slot) noexcept;
   void release_all(Capture* writer = nullptr) noexcept;
   template <class Wanted> void decide(const Wanted& wanted);
+  template <class Wanted> void decide_on_earlier(const Wanted& wanted);
   [[noreturn]] void refuse() const;
   void refuse_to_split() const;
   template <class Wanted> void run(const Wanted& wanted, bool whole = false);
@@ -224,6 +225,7 @@ class Capture {
   std::unordered_map<const Storage*, uint32_t> elsewhere_;  // slots of what others use, too
   std::vector<Fate> fates_;                                 // of the calls, while they run
   std::vector<CapturedCall*> chosen_;                       // those that run
+  size_t kept_bytes_ = 0;                                   // that calls alone keep after these
   size_t idle_visits_ = 0;  // of calls that were looked at and did not run
   size_t held_bytes_ = 0;   // of storages that have memory
   size_t held_limit_ = 0;

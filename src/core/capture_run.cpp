@@ -13,6 +13,9 @@
 namespace pellucid::detail {
 namespace {
 
+// Of what the program let go, calls that stay pending may keep so many bytes. If it is more, all
+// that was called before runs, too: an eager program would have run it by now.
+constexpr size_t kMostKept = size_t{4} << 20;
 // Some calls of a capture run as a program from here on: for fewer, finding it costs what it saves.
 constexpr size_t kLeastPart = 16;
 // Whoever asks for one value after the other looks at all calls each time. What was looked at in
@@ -92,18 +95,19 @@ void Capture::count_idle() {
 // Which calls must run is decided from the last to the first. A call must run if it writes what is
 // wanted or what a later one reads, if a later one writes what it reads, or if a later one writes
 // the same storage again. They run in program order. Of the others, those whose results neither the
-// program nor a later call can see are forgotten. `wanted` gets a call, and whether what it writes
-// is seen.
+// program nor a later call can see are forgotten. `wanted` gets a call, and whether
+// the program or a later call needs what it writes.
 template <class Wanted> void Capture::decide(const Wanted& wanted) {
   fates_.assign(calls_.size(), Fate::Kept);
   for (size_t i = calls_.size(); i-- > 0;) {
     const CapturedCall& call = *calls_[i];
-    bool kept = any_seen(call.writes), run = wanted(call, kept);
+    bool kept = any_seen(call.writes), run = false;
     for (const Storage* s : call.writes) {
       const uint8_t later = slots_[slot_of(*s)].note;
       run = run || (later & (kRead | kWritten));
       kept = kept || later != 0;
     }
+    run = wanted(call, kept) || run;
     const std::span<const CapturedView> inputs(call.views.begin(), call.input_count());
     if (!run && kept)
       for (const CapturedView& v : inputs)
@@ -121,13 +125,36 @@ template <class Wanted> void Capture::decide(const Wanted& wanted) {
   chosen_.clear();
   for (size_t i = 0; i < calls_.size(); ++i)
     if (fates_[i] == Fate::Runs) chosen_.push_back(calls_[i].get());
-  for (Slot& slot : slots_) slot.note = 0;
+  kept_bytes_ = 0;
+  for (Slot& slot : slots_) {
+    if ((slot.note & kReadByKept) && (slot.storage->data || (slot.note & kWritten)) &&
+        !seen(*slot.storage))
+      kept_bytes_ += slot.storage->bytes;
+    slot.note = 0;
+  }
+}
+
+// What is wanted may be made of large results that calls before it read, too, and that could go if
+// these calls ran: the activations of a loss that is read while its gradients stay pending.
+template <class Wanted> void Capture::decide_on_earlier(const Wanted& wanted) {
+  if (kept_bytes_ <= kMostKept || chosen_.empty()) return;
+  const CapturedCall* const last = chosen_.back();
+  const auto at = std::find_if(calls_.begin(), calls_.end(),
+                               [&](const auto& call) { return call.get() == last; });
+  const auto is_kept = [](Fate fate) { return fate == Fate::Kept; };
+  if (std::none_of(fates_.begin(), fates_.begin() + (at - calls_.begin()), is_kept)) return;
+  bool before = false;
+  decide([&](const CapturedCall& call, bool needed) {
+    before = before || &call == last;
+    return (before && needed) || wanted(call, needed);
+  });
 }
 
 template <class Wanted> void Capture::run(const Wanted& wanted, bool whole) {
   if (forbidden_by_) refuse();
   if (calls_.empty()) return;
   decide(wanted);
+  if (!whole) decide_on_earlier(wanted);
   count_idle();
   const Executing scope(this);
   const ModeScope no_capture(kCapture, false);
@@ -312,8 +339,8 @@ void Capture::run_writers(const Storage& s) {
   forced_runs.fetch_add(1, std::memory_order_relaxed);
   const bool all = idle_visits_ > kMostIdleVisits;
   if (all) idle_visits_ = 0;
-  run([&](const CapturedCall& call, bool seen) {
-    return (all && seen) ||
+  run([&](const CapturedCall& call, bool needed) {
+    return (all && needed) ||
            std::find(call.writes.begin(), call.writes.end(), &s) != call.writes.end();
   });
 }
@@ -330,12 +357,12 @@ void Capture::run_users(const Storage& s) {
 
 void Capture::flush() {
   const std::lock_guard hold(*this);
-  run([](const CapturedCall&, bool seen) { return seen; }, true);
+  run([](const CapturedCall&, bool needed) { return needed; }, true);
 }
 
 std::vector<CapturedCall*> Capture::to_flush() {
   const std::lock_guard hold(*this);
-  decide([](const CapturedCall&, bool seen) { return seen; });
+  decide([](const CapturedCall&, bool needed) { return needed; });
   return chosen_;
 }
 

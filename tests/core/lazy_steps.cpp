@@ -238,5 +238,48 @@ TEST_CASE("clipping with the norm as a tensor is clip_grad_norm_") {
   }
 }
 
+// The loss of several batches, whose gradients are summed before the parameters change.
+int64_t peak_of_batches(bool lazy, bool reads_each, bool reads_sum) {
+  Tensor w = ones({1024, 1024}).requires_grad_();
+  Tensors batches;
+  for (int i = 0; i < 4; ++i) batches.push_back(full({1024, 1024}, 0.1 * i));
+  const LazyGuard guard(lazy);
+  reset_peak_memory_stats();
+  const int64_t before = memory_stats().allocated;
+  for (int step = 0; step < 2; ++step) {
+    Tensor sum = zeros({});
+    for (const Tensor& x : batches) {
+      const Tensor loss = (x * w).sin().exp().tanh().mean();
+      loss.backward();
+      if (reads_each) CHECK(loss.item<float>() > 0);
+      sum = sum + loss.detach();
+    }
+    if (reads_sum) CHECK(sum.item<float>() > 0);
+    const NoGradGuard off;
+    w.sub_(w.grad(), 0.1);
+    w.mutable_grad() = Tensor();
+  }
+  CHECK(w.isfinite().all().item<bool>());
+  return memory_stats().peak - before;
+}
+
+TEST_CASE("lazy: batches whose gradients are pending when a loss is read need no more memory") {
+  const LazyGuard outermost(false);
+  for (const bool each : {false, true})
+    for (const bool sum : {false, true}) {
+      INFO("reads each loss: " << each << ", reads the sum: " << sum);
+      const int64_t eager = peak_of_batches(false, each, sum);
+      CHECK(peak_of_batches(true, each, sum) <= eager + (int64_t{4} << 20) + 4096);
+    }
+}
+
+TEST_CASE("lazy: a result that can have no memory is refused at its call") {
+  const LazyGuard lazy;
+  const Tensor x = ones({1'000'000});
+  CHECK_THROWS_AS(x.reshape({-1, 1}).expand({-1, 1'000'000'000}).contiguous(), OutOfMemoryError);
+  CHECK_THROWS_AS(ones({int64_t{1} << 45}), OutOfMemoryError);
+  CHECK(x.sum().item<float>() == 1'000'000);
+}
+
 }  // namespace
 }  // namespace pellucid
