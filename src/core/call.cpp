@@ -213,7 +213,10 @@ struct Dispatcher {
     const bool captures_others = (detail::modes & detail::kCapture) != 0;
     const detail::ModeScope no_capture(detail::kCapture, false);
     std::optional<Watch> watch;
-    if (captures_others) watch.emplace(c);
+    if (captures_others) {
+      watch.emplace(c);
+      if (node && profile::recording()) profile::place_for_later(node);  // its gradient may be kept
+    }
     if (c.op_.kernel) settle_inputs(c);
     run_kernel(c);
     if (watch) watch->done(c, node);
@@ -526,7 +529,7 @@ void detail::run_captured(CapturedCall& call) {
   as_call(call, [&](Call& c) {
     const AutoGradMode off(false);
     const profile::FromPlace from(call.place);
-    Watch watch(c);
+    Watch watch(c, Watch::Later());
     for (Storage* s : call.writes)
       if (!s->data) s->data = allocate(s->bytes, s->category);
     Dispatcher::run_kernel(c);
@@ -558,7 +561,7 @@ void detail::PreparedCall::take_parameters() {
 void detail::PreparedCall::run() {
   const DefaultDTypeScope type(ready_->call.default_dtype);
   const profile::FromPlace from(ready_->call.place);
-  Watch watch(ready_->c);
+  Watch watch(ready_->c, Watch::Later());
   Dispatcher::run_kernel(ready_->c);
   watch.done(ready_->c, ready_->call.node);
 }

@@ -136,7 +136,7 @@ void capture(const Call& c, bool tracked, uint64_t node) {
   call->output_count = static_cast<uint8_t>(c.output_count());
   call->category = current_memory_category();
   call->node = node;
-  if (profile::recording()) call->place = profile::place_for_later();
+  if (profile::recording()) call->place = profile::place_for_later(node);
   call->seed = c.seed();
   call->random_offset = c.random_offset();
   call->unique = recomputing;

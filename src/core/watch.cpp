@@ -176,7 +176,7 @@ std::string describe_cost(const Call& c) {
 
 }  // namespace
 
-void Watch::begin(const Call& c) noexcept {
+void Watch::begin(const Call& c, bool knows_inputs) noexcept {
   using profile::EventKind;
   // A call that is kept is recorded when it runs.
   if ((detail::modes & detail::kCapture) && !c.op().compose) return;
@@ -185,7 +185,7 @@ void Watch::begin(const Call& c) noexcept {
     const EventKind kind = c.op().compose ? EventKind::Composite : EventKind::Op;
     int64_t elements = 0;
     const uint64_t hash = hash_of(c, elements);
-    const uint32_t inputs = elements >= kLeastIdentified ? inputs_of(c) : 0;
+    const uint32_t inputs = knows_inputs && elements >= kLeastIdentified ? inputs_of(c) : 0;
     if (!profile::begin_call(this, kind, hash, inputs)) [[unlikely]]
       begin_new(c, kind, hash, inputs);
     begun_ = true;

@@ -13,7 +13,13 @@ class Watch {
  public:
   explicit Watch(const Call& c) noexcept {
     if (profile::recording()) [[unlikely]]
-      begin(c);
+      begin(c, true);
+  }
+  /// Of a call that was made before: which values it reads is told by other versions than now.
+  struct Later {};
+  Watch(const Call& c, Later) noexcept {
+    if (profile::recording()) [[unlikely]]
+      begin(c, false);
   }
   /// The call is done: its cost is known, and the number of the node it left, 0 for none.
   void done(const Call& c, uint64_t node = 0) noexcept {
@@ -31,7 +37,7 @@ class Watch {
   Watch(const Watch&) = delete;
 
  private:
-  void begin(const Call& c) noexcept;
+  void begin(const Call& c, bool knows_inputs) noexcept;
   void begin_new(const Call& c, profile::EventKind kind, uint64_t hash, uint32_t inputs);
   void tell_cost(const Call& c) noexcept;
   bool begun_ = false;

@@ -81,7 +81,8 @@ struct LaterPlace {
   uint64_t place = 0;
   uint32_t recording = 0;  ///< its number; 0: nothing was recorded
 };
-LaterPlace place_for_later() noexcept;
+/// `node`: of the tape, that the call leaves; 0 for none.
+LaterPlace place_for_later(uint64_t node) noexcept;
 /// Scopes that begin while it lives count for a line from before, if the same recording still runs.
 class FromPlace {
  public:

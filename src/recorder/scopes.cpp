@@ -29,7 +29,8 @@ constexpr bool passes_place_on(uint32_t kind) {
 
 // Where nothing is written down, whoever counts must know at once which line left a node of the
 // tape: backward work belongs to it. The latest million nodes are remembered; a node that was
-// created earlier counts for the line of backward(). In a trace the collector does this.
+// created earlier counts for the line of backward(). In a trace the collector does this, but for
+// calls that are kept and may never run, or run as a part of others.
 class NodePlaces {
  public:
   void remember(uint64_t node, uint64_t place) noexcept {
@@ -85,7 +86,7 @@ inline uint64_t place_now(const ThreadLog& l) noexcept {
 
 // The line that a scope counts for.
 inline uint64_t place_for(const ThreadLog& l, EventKind kind, uint64_t link) noexcept {
-  if (kind == EventKind::Backward && l.mode != Mode::Trace) [[unlikely]]
+  if (kind == EventKind::Backward)
     if (const uint64_t place = g_node_places.find(link)) return place;
   return place_now(l);
 }
@@ -167,9 +168,12 @@ void begin_defined(ThreadLog& l, const void* owner, EventKind kind, uint32_t wha
 
 }  // namespace
 
-LaterPlace place_for_later() noexcept {
+LaterPlace place_for_later(uint64_t node) noexcept {
   const ThreadLog* l = log();
-  return l ? LaterPlace{place_now(*l), l->recording} : LaterPlace{};
+  if (!l) return {};
+  const uint64_t place = place_now(*l);
+  if (node) g_node_places.remember(node, place);
+  return {place, l->recording};
 }
 
 FromPlace::FromPlace(LaterPlace from) noexcept : outer_(t_from) {

@@ -1,6 +1,7 @@
 // Lazy evaluation: what is captured, what makes it run, and that results are those of eager calls.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -356,6 +357,29 @@ TEST_CASE("lazy: a call is recorded once, when it runs") {  // its line: tests/p
   for (const profile::Event& e : p.events)
     found += p.signatures[static_cast<size_t>(e.signature)].name == "exp";
   CHECK(found == 1);
+}
+
+TEST_CASE("lazy: calls that read other values are not taken for repeated ones") {
+  Tensor w = ones({100, 100});
+  for (int round = 0; round < 3; ++round) {  // the last one replays a program
+    eval();
+    ProfilerSession session;
+    Tensors kept;
+    {
+      const LazyGuard lazy;
+      for (int i = 0; i < 4; ++i) {
+        kept.push_back(w.matmul(w));
+        w.add_(0.5);
+      }
+    }
+    const profile::Profile p = session.stop();
+    std::vector<uint32_t> inputs;
+    for (const profile::Event& e : p.events)
+      if (p.signatures[static_cast<size_t>(e.signature)].name == "mm" && e.inputs != 0)
+        inputs.push_back(e.inputs);
+    std::sort(inputs.begin(), inputs.end());
+    CHECK(std::adjacent_find(inputs.begin(), inputs.end()) == inputs.end());
+  }
 }
 
 TEST_CASE("lazy: a call computes in the default dtype of its time") {

@@ -1,4 +1,5 @@
 """torch.profiler's interface: what is recorded, the schedule, the table, exports, and lines of Python."""
+import collections
 import json
 import os
 import subprocess
@@ -74,6 +75,52 @@ def test_modules_and_lines():
         assert again.key_averages().total_average().count == prof.key_averages().total_average().count
     finally:
         os.remove(path)
+
+
+def observed_program(x, w):
+    h = x @ w
+    y = torch.tanh(h * 2) + h
+    z = torch.nn.functional.layer_norm(y, (80,))
+    r = torch.nn.functional.relu(z[:, ::2]).reshape(-1, 40)
+    p = torch.nn.functional.softmax(torch.cat([r, r.flip(0)]), -1)
+    loss = torch.nn.functional.cross_entropy(p, torch.arange(p.shape[0]) % 40) + p.square().mean()
+    loss.backward()  # the line of no op but the first gradient
+    return loss, y, w.grad
+
+
+def lines_of_ops(run, path):
+    """The lines at which a recorded run has each op or scope of a gradient."""
+    with profile() as prof:
+        run()
+    prof.save(str(path))
+    import sqlite3
+    found = collections.defaultdict(set)
+    for name, file, line in sqlite3.connect(path).execute("SELECT name, file, line FROM op"):
+        found[name].add(line if file == __file__ else None)
+    return found
+
+
+def test_lines_of_a_lazy_program_are_those_of_the_eager_one(tmp_path):
+    x, w = torch.randn(80, 80), torch.randn(80, 80).requires_grad_()
+
+    def run():
+        w.grad = None
+        return observed_program(x, w)
+
+    def lazily():
+        with torch.lazy():
+            return run()
+    compiled = torch.compile(run, mode="max-autotune")
+    with torch.lazy(False):
+        eager = lines_of_ops(run, tmp_path / "eager.pellucid")
+        ways = {"lazy": lazily, "captured": compiled, "made": compiled, "replayed": compiled}
+        found = {way: lines_of_ops(f, tmp_path / (way + ".pellucid")) for way, f in ways.items()}
+    first = observed_program.__code__.co_firstlineno
+    of_ops = set(range(first + 1, first + 7))
+    for way, lines in found.items():
+        assert {"mm", "MmBackward0", "TanhBackward0", "LayerNormBackward0"} <= set(lines), way
+        for name, at in lines.items():
+            assert at <= eager.get(name, of_ops), (way, name)
 
 
 def test_schedule():
