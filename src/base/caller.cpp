@@ -1,5 +1,7 @@
 #include "base/caller.h"
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <link.h>
 #include <unistd.h>
@@ -8,8 +10,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace pellucid {
 namespace {
@@ -48,6 +52,10 @@ struct Frame {
   const void* return_address;
 };
 
+bool is_header_file(std::string_view file) {
+  return file.find("include/pellucid/") != std::string_view::npos;
+}
+
 // Debug information of this process, opened at the first question. Guarded by its mutex.
 class DebugInformation {
  public:
@@ -74,7 +82,49 @@ class DebugInformation {
     return with_number ? std::string(file) + ":" + std::to_string(number) : std::string(file);
   }
 
+  /// The same; where code of headers was inlined, the line of the program that called it.
+  static std::string program_line_of(Dwfl_Module* module, Dwarf_Addr at) {
+    const std::string line = line_of(module, at, true);
+    if (line.empty() || is_of_program(line)) return line;
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* const unit = dwfl_module_addrdie(module, at, &bias);
+    Dwarf_Die *innermost = nullptr, *scopes = nullptr;
+    // The first call follows an inlined function to where it was written; the second one goes up
+    // to where it was called.
+    int count = unit ? dwarf_getscopes(unit, at - bias, &innermost) : 0;
+    if (count > 0) count = dwarf_getscopes_die(&innermost[0], &scopes);
+    std::string found = line;
+    for (int i = 0; i < count && found == line; ++i) {
+      if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) break;
+      if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine) continue;
+      const std::string caller = call_of(unit, &scopes[i]);
+      if (is_of_program(caller)) found = caller;
+    }
+    std::free(innermost);
+    std::free(scopes);
+    return found;
+  }
+
  private:
+  static bool is_of_program(std::string_view line) {
+    return !line.empty() && !is_header_file(line) && !line.starts_with("/usr/include/");
+  }
+  static Dwarf_Word number_of(Dwarf_Die* die, unsigned kind) {
+    Dwarf_Attribute attribute;
+    Dwarf_Word value = 0;
+    return dwarf_attr(die, kind, &attribute) && dwarf_formudata(&attribute, &value) == 0 ? value
+                                                                                         : 0;
+  }
+  // Where an inlined function was called, as "file:12".
+  static std::string call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
+    Dwarf_Files* files = nullptr;
+    size_t count = 0;
+    const Dwarf_Word file = number_of(inlined, DW_AT_call_file);
+    if (dwarf_getsrcfiles(unit, &files, &count) != 0 || file >= count) return {};
+    const char* const name = dwarf_filesrc(files, file, nullptr, nullptr);
+    return name ? name + (":" + std::to_string(number_of(inlined, DW_AT_call_line)))
+                : std::string();
+  }
   bool report() {
     static char* debug_path = nullptr;
     static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_linux_proc_find_elf,
@@ -101,7 +151,7 @@ class DebugInformation {
   if (!module || !dwfl_module_addrinfo(module, at, &offset, &symbol, nullptr, nullptr, nullptr))
     return false;
   const std::string file = DebugInformation::line_of(module, at - offset, false);
-  return file.find("include/pellucid/") != std::string::npos;
+  return is_header_file(file);
 }
 
 // The answers so far: an entry is a code address and, in its lowest bit, the answer. Every address
@@ -173,7 +223,7 @@ std::string source_line(const void* address) {
   DebugInformation& information = DebugInformation::get();
   const std::lock_guard lock(information.mutex);
   const auto at = reinterpret_cast<Dwarf_Addr>(address) - 1;  // the call, not what follows it
-  return DebugInformation::line_of(information.module_of(at), at, true);
+  return DebugInformation::program_line_of(information.module_of(at), at);
 }
 
 }  // namespace pellucid

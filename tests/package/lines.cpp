@@ -96,7 +96,23 @@ static bool warning_names_its_line() {
   return false;
 }
 
+static bool explanation_names_its_lines() {
+  nn::Sequential net(nn::Linear(8, 8), nn::ReLU());
+  Tensor y;
+  const Explanation e = explain([&] { y = net->forward(ones({4, 8})) * 2 + 1; });
+  bool all = !e.parts.empty();
+  for (const Explanation::Part& p : e.parts)
+    for (size_t i = 0; i < p.ops.size(); ++i) {
+      if (p.lines.size() == p.ops.size() && p.lines[i].find("lines.cpp:") != std::string::npos)
+        continue;
+      std::printf("package: explain charges %s to '%s'\n", p.ops[i].c_str(),
+                  i < p.lines.size() ? p.lines[i].c_str() : "");
+      all = false;
+    }
+  return all;
+}
+
 bool lines_are_of_the_program() {
   return lines_are_of_the_program(false) && lines_are_of_the_program(true) &&
-         warning_names_its_line();
+         warning_names_its_line() && explanation_names_its_lines();
 }

@@ -10,7 +10,8 @@
 #include "pellucid/torch.h"
 #endif
 
-bool lines_are_of_the_program();  // lines.cpp
+bool lines_are_of_the_program();                  // lines.cpp
+bool lines_of_inlined_code_are_of_the_program();  // inlined_lines.cpp
 
 namespace {
 
@@ -49,5 +50,7 @@ int main() {
   expect(caught, "dtype_from_name throws TypeError");
   libtorch_program();
   expect(lines_are_of_the_program(), "every op of a profile has a line of the program");
+  expect(lines_of_inlined_code_are_of_the_program(),
+         "every op of a profile has a line of the program that is optimised");
   return failures == 0 ? 0 : 1;
 }
