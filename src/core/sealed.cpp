@@ -6,6 +6,7 @@
 #include "core/whole_capture.h"
 #include "pellucid/autograd.h"
 #include "pellucid/compile.h"
+#include "tensor/phantom.h"
 
 namespace pellucid::detail {
 
@@ -46,7 +47,9 @@ struct Sealed::State {
 Sealed::Sealed() : state_(std::make_unique<State>()) {}
 Sealed::~Sealed() = default;
 
+// Where calls are only counted the function is called as if it were not sealed.
 bool Sealed::traces(const Tensors& arguments) {
+  if (estimating()) return true;
   PELLUCID_CHECK(state_->tracer.load() != &this_thread, ValueError,
                  "seal: the function calls itself, which a program cannot.");
   const std::lock_guard lock(state_->mutex);
@@ -61,6 +64,7 @@ bool Sealed::traces(const Tensors& arguments) {
 }
 
 void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
+  if (estimating()) return;
   state_->mutex.lock();
   try {
     state_->check_others(others);
@@ -83,6 +87,7 @@ void Sealed::begin(const Tensors& arguments, std::vector<uint64_t> others) {
 }
 
 void Sealed::end(const Tensors& results, std::any prototype) {
+  if (state_->tracer.load() != &this_thread) return;
   // The first call may differ from all others: optimisers make their state in it.
   const auto make = [&](const TracedProgram* before) {
     return std::make_unique<TracedProgram>("seal", true, state_->capture->capture(),

@@ -4,6 +4,7 @@
 
 #include "core/traced.h"
 #include "core/whole_capture.h"
+#include "tensor/phantom.h"
 
 namespace pellucid {
 namespace detail {
@@ -70,11 +71,12 @@ const detail::TracedProgram& Program::traced() const {
 }
 
 Tensors Program::run(TensorList inputs) const {
-  PELLUCID_CHECK(traced().fits(inputs), ValueError,
-                 "Program: a parameter that it uses got other memory, requires a gradient or not "
-                 "otherwise than when it was traced, has a gradient where there was none, or an "
-                 "option of its optimiser changed. Trace the function again, or drop gradients "
-                 "with zero_grad().");
+  PELLUCID_CHECK(
+      traced().fits(inputs), ValueError,
+      "Program: a parameter that it uses got other memory, requires a gradient or not "
+      "otherwise than when it was traced, has a gradient where there was none, or an "
+      "option of its optimiser or a hook changed. Trace the function again, or drop gradients "
+      "with zero_grad().");
   return traced().run(inputs);
 }
 
@@ -126,6 +128,8 @@ Explanation Program::explain() const {
 
 Program trace(const std::function<Tensors(const Tensors&)>& f, const NamedTensors& inputs) {
   PELLUCID_CHECK(static_cast<bool>(f), ValueError, "trace: the function is empty.");
+  PELLUCID_CHECK(!detail::estimating(), NotImplementedError,
+                 "trace: calls are only counted here; trace the function outside of the estimate.");
   detail::WholeCapture capture("trace");
   Tensors stand_ins;
   std::vector<std::string> names;

@@ -43,6 +43,26 @@ std::string text_of(const CapturedCall& call) {
   return out + ")";
 }
 
+/// The hooks of a leaf: other ones give another number.
+uint64_t hooks_of(const Tensor& leaf) {
+  AutogradMeta* const meta = meta_if(leaf.impl());
+  if (!meta) return 0;
+  uint64_t h = 0;
+  const std::lock_guard lock(leaf_lock(&leaf.impl()));
+  for (const auto& [id, hook] : meta->hooks) h = profile::mix(h, id, 1);
+  if (!meta->accumulator) return h;
+  autograd::Node::Extras* const e = meta->accumulator->extras_if();
+  if (!e) return h;
+  const std::lock_guard extras(e->mutex);
+  const auto add = [&](const auto& hooks, uint64_t kind) {
+    for (const auto& [id, hook] : hooks)
+      h = profile::mix(profile::mix(h, id, kind), meta->accumulator->sequence_nr());
+  };
+  add(e->pre_hooks, 2);
+  add(e->post_hooks, 3);
+  return h;
+}
+
 /// Storages of stand-ins have an address while it lives.
 struct WithAddress {
   explicit WithAddress(const Tensors& inputs) {
@@ -106,6 +126,7 @@ TracedProgram::TracedProgram(const char* who, bool keeps, Capture& capture, cons
   const ByStorage input_of(inputs), result_of(results);
   for (const Tensor& t : inputs) {
     inputs_.emplace_back(t);
+    if (keeps) tracked_.push_back(t.defined() && t.requires_grad());
     shared_with_.push_back(t.defined() ? input_of[t.impl().storage.get()] : -1);
   }
   const graph::Graph& g = program_->graph();
@@ -214,6 +235,7 @@ void TracedProgram::take_gradients(const Capture& capture, const Tensors& inputs
       else
         l.given = now;
     }
+    l.hooks = hooks_of(tensor);
     leaves_.push_back(std::move(l));
   }
 }
@@ -238,6 +260,8 @@ bool TracedProgram::assumes_the_same() const {
 bool TracedProgram::fits(TensorList inputs) const {
   if (inputs.size() != inputs_.size()) return true;  // run() tells what is wrong
   if (!assumes_the_same()) return false;
+  for (size_t i = 0; i < tracked_.size(); ++i)
+    if (inputs[i].defined() && inputs[i].requires_grad() != tracked_[i]) return false;
   for (const Slot& slot : slots_) {
     if (slot.held && holders(*slot.exists) == 1) return false;
     if (slot.exists && slot.exists->tensors_changed.load(std::memory_order_relaxed) != slot.changed)
@@ -246,6 +270,7 @@ bool TracedProgram::fits(TensorList inputs) const {
   for (const Leaf& l : leaves_) {
     const Tensor& leaf = leaf_of(l, inputs);
     if (!leaf.defined()) return true;
+    if (hooks_of(leaf) != l.hooks) return false;
     const Tensor now = leaf.grad();
     if (l.before ? !now.defined() || now.impl().storage != l.before : now.defined() && !l.cleared)
       return false;

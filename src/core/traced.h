@@ -86,6 +86,7 @@ class TracedProgram {
     Tensor leaf;
     int input = -1;        // or which input it is
     Ref<Storage> before;   // its gradient, if it had one
+    uint64_t hooks = 0;    // what is called when its gradient arrives
     bool cleared = false;  // the function drops a gradient that is there
     // After a run it has none, one that the run made, a copy of one that no call made, or, changed,
     // that from before.
@@ -115,6 +116,7 @@ class TracedProgram {
   ProgramKey key_;
   std::shared_ptr<ReplayProgram> program_;
   std::vector<TensorForm> inputs_;
+  std::vector<bool> tracked_;     // of a sealed function: whether an input requires a gradient
   std::vector<int> shared_with_;  // the first input in the same memory
   std::vector<Slot> slots_;
   std::vector<Result> results_;

@@ -6,6 +6,7 @@
 #include "core/autograd_meta.h"
 #include "core/traced.h"
 #include "pellucid/autograd.h"
+#include "tensor/phantom.h"
 
 namespace pellucid::detail {
 
@@ -98,6 +99,10 @@ void TracedProgram::check_distinct(TensorList given, const Tensors& inputs) cons
 Tensors TracedProgram::run(TensorList given) const {
   PELLUCID_CHECK(given.size() == inputs_.size(), ValueError, "{}: {} inputs are needed, found {}.",
                  who_, inputs_.size(), given.size());
+  PELLUCID_CHECK(!estimating(), NotImplementedError,
+                 "{}: a program cannot be counted without running it; estimate the function that "
+                 "it was made from.",
+                 who_);
   const LazyGuard at_once(false);
   Tensors inputs;
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));

@@ -353,6 +353,64 @@ def test_the_rate_of_a_sealed_step_may_change(kind, first, change):
     assert same(*two_ways((lambda p: kind(p, lr=first()), plain_step), between))
 
 
+# Hooks of a parameter that come or go between calls.
+HOOKS = {
+    "gradient": lambda p: p.register_hook(lambda g: g * 0.5),
+    "accumulated": lambda p: p.register_post_accumulate_grad_hook(lambda p: [p.grad.mul_(0.5)] and None),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+@pytest.mark.parametrize("at", [(3,), (0, 3), (0, 3, 6), (0, 4, 4)])
+def test_hooks_of_parameters_may_come_and_go(kind, at):
+    handles = {}
+
+    def between(i, optimizer, net):
+        for _ in range(at.count(i)):  # twice: another one in the place of the first
+            handle = handles.pop(id(net), None)
+            if handle is None or at.count(i) == 2:
+                handles[id(net)] = HOOKS[kind](net[0].weight)
+            if handle is not None:
+                handle.remove()
+    assert same(*two_ways((OPTIMIZERS[0], plain_step), between))
+
+
+@pytest.mark.parametrize("tracked", [(1, 1, 1, 1, 0, 0, 0, 1), (0, 0, 0, 0, 1, 1, 1, 0), (1, 0, 1, 0, 1, 1, 1, 1)])
+def test_arguments_may_require_a_gradient_or_not(tracked):
+    def f(x):
+        y = (x * x).sum() * 3
+        if y.requires_grad:
+            y.backward()
+        return y.detach()
+    sealed = torch.compile(f).seal()
+    for i, required in enumerate(tracked):
+        x, twin = (torch.full((3,), i + 1.0).requires_grad_(bool(required)) for _ in range(2))
+        assert torch.equal(sealed(x), f(twin))
+        assert (x.grad is None) == (twin.grad is None) and (x.grad is None or torch.equal(x.grad, twin.grad))
+
+
+def test_an_estimate_counts_a_sealed_function_and_runs_nothing():
+    net = nn.Linear(40, 30)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    x = torch.ones(5, 40)
+
+    def counted(f):
+        with torch.profiler.estimate() as found:
+            f(x)
+        return found.phases[0]["total_flops"]
+    step = plain_step(net, optimizer)
+    sealed, traced = torch.compile(step).seal(), torch.jit.trace(lambda x: x * 2, (x,))
+    expected = counted(step)
+    for calls in range(5):  # before it is traced, and after
+        before = [p.detach().clone() for p in net.parameters()]
+        assert counted(sealed) == expected > 0
+        assert same(before, [p.detach() for p in net.parameters()])
+        sealed(x)
+    for refused in (lambda: traced(x), lambda: torch.jit.trace(lambda x: x * 2, (x,))):
+        with pytest.raises(NotImplementedError), torch.profiler.estimate():
+            refused()
+
+
 def test_a_schedule_of_the_momentum():
     schedules = {}
 
