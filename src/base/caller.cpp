@@ -10,10 +10,11 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace pellucid {
 namespace {
@@ -83,25 +84,21 @@ class DebugInformation {
   }
 
   /// The same; where code of headers was inlined, the line of the program that called it.
-  static std::string program_line_of(Dwfl_Module* module, Dwarf_Addr at) {
-    const std::string line = line_of(module, at, true);
-    if (line.empty() || is_of_program(line)) return line;
+  const std::string& program_line_of(Dwarf_Addr at) {
+    const auto [known, is_new] = lines_.try_emplace(at);
+    if (!is_new) return known->second;
+    Dwfl_Module* const module = module_of(at);
+    std::string& found = known->second = line_of(module, at, true);
+    if (found.empty() || is_of_program(found)) return found;
     Dwarf_Addr bias = 0;
     Dwarf_Die* const unit = dwfl_module_addrdie(module, at, &bias);
-    Dwarf_Die *innermost = nullptr, *scopes = nullptr;
-    // The first call follows an inlined function to where it was written; the second one goes up
-    // to where it was called.
-    int count = unit ? dwarf_getscopes(unit, at - bias, &innermost) : 0;
-    if (count > 0) count = dwarf_getscopes_die(&innermost[0], &scopes);
-    std::string found = line;
-    for (int i = 0; i < count && found == line; ++i) {
-      if (dwarf_tag(&scopes[i]) == DW_TAG_subprogram) break;
-      if (dwarf_tag(&scopes[i]) != DW_TAG_inlined_subroutine) continue;
-      const std::string caller = call_of(unit, &scopes[i]);
-      if (is_of_program(caller)) found = caller;
-    }
-    std::free(innermost);
-    std::free(scopes);
+    std::vector<Dwarf_Die> inlined;
+    if (unit) find_inlined(unit, at - bias, inlined);
+    for (auto die = inlined.rbegin(); die != inlined.rend(); ++die)
+      if (std::string caller = call_of(unit, &*die); is_of_program(caller)) {
+        found = std::move(caller);
+        break;
+      }
     return found;
   }
 
@@ -114,6 +111,24 @@ class DebugInformation {
     Dwarf_Word value = 0;
     return dwarf_attr(die, kind, &attribute) && dwarf_formudata(&attribute, &value) == 0 ? value
                                                                                          : 0;
+  }
+  // The inlined functions around an address, the innermost last. A lambda is written inside a
+  // function that does not hold its addresses, so every function is looked into.
+  static bool find_inlined(Dwarf_Die* in, Dwarf_Addr at, std::vector<Dwarf_Die>& inlined) {
+    Dwarf_Die child;
+    if (dwarf_child(in, &child) != 0) return false;
+    do {
+      const int tag = dwarf_tag(&child);
+      const bool is_code = tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
+                           tag == DW_TAG_inlined_subroutine;
+      const bool holds = is_code && dwarf_haspc(&child, at) > 0;
+      const bool may_hold = tag == DW_TAG_subprogram || tag == DW_TAG_lexical_block ||
+                            tag == DW_TAG_namespace || tag == DW_TAG_structure_type ||
+                            tag == DW_TAG_class_type;
+      if (holds && tag == DW_TAG_inlined_subroutine) inlined.push_back(child);
+      if (((holds || may_hold) && find_inlined(&child, at, inlined)) || holds) return true;
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
   }
   // Where an inlined function was called, as "file:12".
   static std::string call_of(Dwarf_Die* unit, Dwarf_Die* inlined) {
@@ -138,6 +153,7 @@ class DebugInformation {
     return true;
   }
   Dwfl* dwfl_ = nullptr;
+  std::unordered_map<Dwarf_Addr, std::string> lines_;  // of the program, by address
 };
 
 // Whether the function that holds an address is written in one of our headers.
@@ -223,7 +239,7 @@ std::string source_line(const void* address) {
   DebugInformation& information = DebugInformation::get();
   const std::lock_guard lock(information.mutex);
   const auto at = reinterpret_cast<Dwarf_Addr>(address) - 1;  // the call, not what follows it
-  return DebugInformation::program_line_of(information.module_of(at), at);
+  return information.program_line_of(at);
 }
 
 }  // namespace pellucid
