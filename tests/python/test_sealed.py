@@ -401,7 +401,7 @@ def test_an_estimate_counts_a_sealed_function_and_runs_nothing():
     step = plain_step(net, optimizer)
     sealed, traced = torch.compile(step).seal(), torch.jit.trace(lambda x: x * 2, (x,))
     expected = counted(step)
-    for calls in range(5):  # before it is traced, and after
+    for _ in range(5):  # before it is traced, and after
         before = [p.detach().clone() for p in net.parameters()]
         assert counted(sealed) == expected > 0
         assert same(before, [p.detach() for p in net.parameters()])

@@ -1,5 +1,5 @@
 """torch.cuda: there is none; programs that ask get that answer, and what only tidies up does nothing."""
-from .._C import OutOfMemoryError
+from .._C import OutOfMemoryError as OutOfMemoryError  # the error that allocations raise
 
 
 def is_available():
