@@ -33,7 +33,7 @@ if(doctest_FOUND AND test_sources)
     target_compile_definitions(${target} PRIVATE
       DOCTEST_CONFIG_DOUBLE_STRINGIFY)  # or doctest takes our toString(DType) for its own
     target_link_libraries(${target} PRIVATE
-      ${tested_commands} doctest::doctest OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json Eigen3::Eigen)
+      ${tested_commands} doctest::doctest OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json)
     add_dependencies(${target} pellucid_generated)
     pellucid_precompile(${target}
       <doctest/doctest.h> <fmt/format.h> <algorithm> <cmath> <functional> <map> <memory> <random> <span> <string> <vector>

@@ -1,6 +1,6 @@
-// Decompositions of single matrices: LU and Cholesky (factor.cpp), QR (factor_qr.cpp), singular
-// values and eigenvalues of symmetric matrices (decompose.cpp, by Eigen). Matrices are row-major
-// and dense; a caller runs over batches.
+// Decompositions of single matrices: LU and Cholesky (factor.cpp), QR (factor_qr.cpp), eigenvalues
+// of symmetric matrices (eigh.cpp), singular values (svd.cpp). Matrices are row-major and dense; a
+// caller runs over batches.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ template <class T> void qr(int64_t m, int64_t n, int64_t columns, const T* a, T*
 /// are not finite.
 template <class T> bool svd(int64_t m, int64_t n, bool full, const T* a, T* u, T* s, T* vt);
 /// The eigenvalues, ascending, and the eigenvectors (columns of v) of the symmetric a [n, n], of
-/// which one triangle is read. With a null v only the values are computed. False if the iteration
-/// does not converge.
+/// which one triangle is read. With a null v only the values are computed. False if a has entries
+/// that are not finite.
 template <class T> bool eigh(int64_t n, bool lower, const T* a, T* values, T* v);
 
 }  // namespace pellucid::kernels

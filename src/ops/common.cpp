@@ -223,6 +223,9 @@ double moved_bytes(const Call& c) {
   return bytes;
 }
 
+Cost write_cost(const Call& c) { return {0, static_cast<double>(c.out().nbytes())}; }
+Cost move_cost(const Call& c) { return {0, moved_bytes(c)}; }
+
 Cost elementwise_cost(const Call& c, double flops_per_element) {
   return {flops_per_element * static_cast<double>(c.out().numel()), moved_bytes(c)};
 }

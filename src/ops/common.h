@@ -58,6 +58,9 @@ Dims dense_strides_like(const Tensor& like);
 
 /// Bytes of all defined inputs plus all outputs: the least that a one-pass kernel moves.
 double moved_bytes(const Call& c);
+/// The Cost of output 0 alone, which is written, and of moving data: no FLOPs.
+Cost write_cost(const Call& c);
+Cost move_cost(const Call& c);
 /// A Cost of `flops_per_element` per element of output 0 and moved_bytes.
 Cost elementwise_cost(const Call& c, double flops_per_element);
 /// The strides of `t` over a shape that it is broadcast to: 0 where it is repeated.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 14;
 
-Cost write_cost(const Call& c) {
+Cost step_cost(const Call& c) {
   return {static_cast<double>(c.out().numel()), static_cast<double>(c.out().nbytes())};
 }
 
@@ -211,7 +211,7 @@ extern constinit const OpDef arange_op = {
     .doc = "0, 1, 2… below end.",
     .kind = OpKind::Creation,
     .infer = infer_arange<1>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_arange<1>,
     .vjp = no_gradient,
     .samples =
@@ -233,7 +233,7 @@ extern constinit const OpDef arange_start_op = {
     .doc = "start, start + 1… below end.",
     .kind = OpKind::Creation,
     .infer = infer_arange<2>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_arange<2>,
     .vjp = no_gradient,
     .samples =
@@ -252,7 +252,7 @@ extern constinit const OpDef arange_step_op = {
     .doc = "start, start + step, start + 2 step… before end.",
     .kind = OpKind::Creation,
     .infer = infer_arange<3>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_arange<3>,
     .vjp = no_gradient,
     .onnx = {"Range", 11},
@@ -275,7 +275,7 @@ extern constinit const OpDef linspace_op = {
     .doc = "`steps` evenly spaced numbers from start to end, both included.",
     .kind = OpKind::Creation,
     .infer = infer_space<3>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel =
         [](Call& c) {
           const double start = c.scalar(0).toDouble(), end = c.scalar(1).toDouble();
@@ -301,7 +301,7 @@ extern constinit const OpDef logspace_op = {
     .doc = "base to the power of evenly spaced numbers from start to end.",
     .kind = OpKind::Creation,
     .infer = infer_space<4>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel =
         [](Call& c) {
           const double start = c.scalar(0).toDouble(), end = c.scalar(1).toDouble(),
@@ -324,7 +324,7 @@ extern constinit const OpDef eye_op = {
     .doc = "The n x n matrix with ones on the diagonal.",
     .kind = OpKind::Creation,
     .infer = infer_eye<false>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_eye,
     .vjp = no_gradient,
     .samples =
@@ -341,7 +341,7 @@ extern constinit const OpDef eye_m_op = {
     .doc = "The n x m matrix with ones on the diagonal.",
     .kind = OpKind::Creation,
     .infer = infer_eye<true>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_eye,
     .vjp = no_gradient,
     .samples =
@@ -358,7 +358,7 @@ extern constinit const OpDef tril_indices_op = {
     .doc = "Rows and columns, as a [2, n] tensor, of the lower triangle of a row x col matrix.",
     .kind = OpKind::Creation,
     .infer = infer_triangle_indices<true>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_triangle_indices<true>,
     .vjp = no_gradient,
     .samples =
@@ -376,7 +376,7 @@ extern constinit const OpDef triu_indices_op = {
     .doc = "Rows and columns, as a [2, n] tensor, of the upper triangle of a row x col matrix.",
     .kind = OpKind::Creation,
     .infer = infer_triangle_indices<false>,
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = run_triangle_indices<false>,
     .vjp = no_gradient,
     .samples =
@@ -397,7 +397,7 @@ extern constinit const OpDef scalar_tensor_op = {
           check_fits("scalar_tensor", c.scalar(0), dtype);
           c.make_output({}, dtype);
         },
-    .cost = write_cost,
+    .cost = step_cost,
     .kernel = [](Call& c) { fill_by_index(c.out(), [&](int64_t) { return c.scalar(0); }); },
     .vjp = no_gradient,
     .samples =

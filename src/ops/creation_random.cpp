@@ -2,19 +2,16 @@
 // the numbers depend on the seed and the order of calls alone, never on threads.
 #include "kernels/random.h"
 #include "ops/index.h"
+#include "ops/random.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
 
 namespace {
 
-Cost write_cost(const Call& c) { return {0, static_cast<double>(c.out().nbytes())}; }
-
 uint64_t fill_blocks(const Call& c) {
   return kernels::blocks_for(c.out().dtype(), c.out().numel());
 }
-
-PhiloxRange range_of(const Call& c) { return {c.seed(), c.random_offset()}; }
 
 void check_float_dtype(const Call& c, DType dtype) {
   PELLUCID_CHECK(is_floating(dtype), TypeError,
@@ -65,7 +62,7 @@ void run_uniform(Call& c) {
   });
 }
 
-void run_normal(Call& c) {
+void draw_normal(Call& c) {
   fill_in_order(c.out(), [&](const Tensor& t) {
     kernels::random_normal(t.dtype(), t.raw_data(), t.numel(), range_of(c), 0, 1);
   });
@@ -107,7 +104,7 @@ void check_interval(const Call& c, int64_t low, int64_t high, DType dtype) {
                  dtype, least, most, low, high);
 }
 
-void run_integers(Call& c, int64_t low, int64_t high) {
+void draw_integers(Call& c, int64_t low, int64_t high) {
   fill_in_order(c.out(), [&](const Tensor& t) {
     kernels::random_integers(t.dtype(), t.raw_data(), t.numel(), range_of(c), low, high);
   });
@@ -139,7 +136,7 @@ extern constinit const OpDef randn_op = {
     .kind = OpKind::Random,
     .infer = infer_random,
     .cost = write_cost,
-    .kernel = run_normal,
+    .kernel = draw_normal,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -177,7 +174,7 @@ extern constinit const OpDef randn_like_op = {
     .kind = OpKind::Random,
     .infer = infer_random_like,
     .cost = write_cost,
-    .kernel = run_normal,
+    .kernel = draw_normal,
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -199,7 +196,7 @@ extern constinit const OpDef randint_op = {
           c.make_output(c.ints(1), dtype);
         },
     .cost = write_cost,
-    .kernel = [](Call& c) { run_integers(c, 0, c.integer(0)); },
+    .kernel = [](Call& c) { draw_integers(c, 0, c.integer(0)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -225,7 +222,7 @@ extern constinit const OpDef randint_low_op = {
           c.make_output(c.ints(2), dtype);
         },
     .cost = write_cost,
-    .kernel = [](Call& c) { run_integers(c, c.integer(0), c.integer(1)); },
+    .kernel = [](Call& c) { draw_integers(c, c.integer(0), c.integer(1)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -249,7 +246,7 @@ extern constinit const OpDef randint_like_op = {
           make_like(c, 1, dtype);
         },
     .cost = write_cost,
-    .kernel = [](Call& c) { run_integers(c, 0, c.integer(0)); },
+    .kernel = [](Call& c) { draw_integers(c, 0, c.integer(0)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {
@@ -273,7 +270,7 @@ extern constinit const OpDef randint_like_low_op = {
           make_like(c, 2, dtype);
         },
     .cost = write_cost,
-    .kernel = [](Call& c) { run_integers(c, c.integer(0), c.integer(1)); },
+    .kernel = [](Call& c) { draw_integers(c, c.integer(0), c.integer(1)); },
     .vjp = no_gradient,
     .samples =
         [](Samples& s) {

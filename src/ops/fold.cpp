@@ -73,7 +73,7 @@ kernels::ConvShape columns_shape(const Call& c) {
 }
 
 // Runs a kernel of float or double from input 0 to output 0; 16-bit floats pass through float.
-template <class F> void run_typed(Call& c, F&& kernel) {
+template <class F> void run_between(Call& c, F&& kernel) {
   const NoGradGuard off;
   const Tensor from = contiguous_values(widened(c.in(0)));
   const bool narrow = from.dtype() != c.out().dtype();
@@ -124,7 +124,7 @@ extern constinit const OpDef im2col_op = {
     .kernel =
         [](Call& c) {
           const kernels::ConvShape s = image_shape(c);
-          run_typed(c, [&](const auto* x, auto* y) { kernels::image_to_columns(s, x, y); });
+          run_between(c, [&](const auto* x, auto* y) { kernels::image_to_columns(s, x, y); });
         },
     .vjp = [](const Vjp& v) -> Tensors {
       const IntArrayRef sizes = v.in_sizes(0);
@@ -162,7 +162,7 @@ extern constinit const OpDef col2im_op = {
     .kernel =
         [](Call& c) {
           const kernels::ConvShape s = columns_shape(c);
-          run_typed(c, [&](const auto* x, auto* y) { kernels::columns_to_image(s, x, y); });
+          run_between(c, [&](const auto* x, auto* y) { kernels::columns_to_image(s, x, y); });
         },
     .vjp = [](const Vjp& v) -> Tensors {
       return {im2col(v.grad, v.ints(1), v.ints(2), v.ints(3), v.ints(4))};

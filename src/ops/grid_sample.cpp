@@ -106,7 +106,7 @@ void check_grad_output(const Call& c, IntArrayRef input, IntArrayRef grid) {
 }
 
 // Calls kernel(T{}, inputs…, out) with T float or double; 16-bit floats pass through float.
-template <class F> void run_typed(Call& c, F&& kernel) {
+template <class F> void run_sampler(Call& c, F&& kernel) {
   const NoGradGuard off;
   Tensors in;
   for (size_t i = 0; i < c.input_count(); ++i) in.push_back(contiguous_values(widened(c.in(i))));
@@ -215,7 +215,7 @@ extern constinit const OpDef grid_values_op = {
     .kernel =
         [](Call& c) {
           const kernels::GridShape s = values_shape(c);
-          run_typed(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
+          run_sampler(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
             kernels::grid_values<T>(s, in[0].raw<T>(), in[1].raw<T>(), out.raw<T>());
           });
         },
@@ -263,7 +263,7 @@ extern constinit const OpDef grid_spread_op = {
     .kernel =
         [](Call& c) {
           const kernels::GridShape s = spread_shape(c);
-          run_typed(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
+          run_sampler(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
             kernels::grid_spread<T>(s, in[0].raw<T>(), in[1].raw<T>(), out.raw<T>());
           });
         },
@@ -319,7 +319,7 @@ extern constinit const OpDef grid_slopes_op = {
     .kernel =
         [](Call& c) {
           const kernels::GridShape s = slopes_shape(c);
-          run_typed(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
+          run_sampler(c, [&]<class T>(T, const Tensors& in, const Tensor& out) {
             kernels::grid_slopes<T>(s, in[0].raw<T>(), in[1].raw<T>(), in[2].raw<T>(),
                                     out.raw<T>());
           });

@@ -12,9 +12,6 @@
 namespace pellucid {
 namespace {
 
-Cost write_cost(const Call& c) { return {0, static_cast<double>(c.out().nbytes())}; }
-Cost move_cost(const Call& c) { return {0, moved_bytes(c)}; }
-
 void infer_new(Call& c) { c.make_output(c.ints(0), c.dtype_if(1).value_or(get_default_dtype())); }
 
 DType dtype_of_fill(const Scalar& value, std::optional<DType> given) {

@@ -13,7 +13,7 @@ namespace pellucid {
 
 namespace {
 
-constexpr int64_t kGrain =
+constexpr int64_t kPadGrain =
     1 << 15;  // elements that one thread moves in about the time of a fork and join
 
 constexpr int64_t kMostPad = int64_t{1} << 62;
@@ -186,7 +186,7 @@ void map_rows(const std::vector<std::vector<int64_t>>& tables, int64_t rows, con
   int64_t end = first + 1;
   while (end < columns && last[static_cast<size_t>(end)] == last[static_cast<size_t>(end - 1)] + 1)
     ++end;
-  parallel_for(0, rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t b, int64_t e) {
+  parallel_for(0, rows, std::max<int64_t>(1, kPadGrain / columns), [&](int64_t b, int64_t e) {
     for (int64_t r = b; r < e; ++r) {
       const E* source = from + row_offset(tables, r);
       E* row = to + r * columns;
@@ -234,7 +234,7 @@ void sum_back(const Tensor& grad, const Tensor& out, const Pads& p, PadMode mode
   const std::vector<int64_t>& last = tables.back();
   const int64_t each = grad.numel() / outer, each_out = out.numel() / outer;
   const auto columns = static_cast<int64_t>(last.size());
-  parallel_for(0, outer, std::max<int64_t>(1, kGrain / each), [&](int64_t b, int64_t e) {
+  parallel_for(0, outer, std::max<int64_t>(1, kPadGrain / each), [&](int64_t b, int64_t e) {
     for (int64_t o = b; o < e; ++o) {
       for (int64_t r = 0; r < each / columns; ++r) {
         const T* from = grad.raw<T>() + o * each + r * columns;

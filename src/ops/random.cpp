@@ -7,22 +7,12 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/common.h"
+#include "ops/random.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
 namespace {
-
-PhiloxRange range_of(const Call& c) { return {c.seed(), c.random_offset()}; }
-
-// What was drawn does not depend on the values that it replaced.
-Tensors independent(const Vjp& v) {
-  Tensors out(v.input_count());
-  for (size_t i = 0; i < out.size(); ++i)
-    if (v.needs(i)) out[i] = zeros(v.in_sizes(i), v.in_dtype(i));
-  return out;
-}
 
 uint64_t blocks_of_self(const Call& c) {
   return kernels::blocks_for(c.in(0).dtype(), c.in(0).numel());
@@ -113,11 +103,6 @@ void run_integers(Call& c, int64_t low, int64_t high) {
 
 int64_t high_of(const Call& c) {
   return c.has_attr(1) ? c.integer(1) : last_integer(c.in(0).dtype()) + 1;
-}
-
-void check_probability(const Call& c, double p) {
-  PELLUCID_CHECK(p >= 0 && p <= 1, ValueError, "{}: p must be between 0 and 1, found {}.", c.name(),
-                 p);
 }
 
 void check_probabilities(const Tensor& probabilities) {

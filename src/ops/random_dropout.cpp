@@ -5,17 +5,12 @@
 
 #include "core/vjp_tools.h"
 #include "kernels/random.h"
-#include "ops/common.h"
+#include "ops/random.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
 namespace {
-
-void check_probability(const Call& c, double p) {
-  PELLUCID_CHECK(p >= 0 && p <= 1, ValueError, "{}: p must be between 0 and 1, found {}.", c.name(),
-                 p);
-}
 
 void infer_dropout(Call& c) {
   check_defined(c, 0, "self");

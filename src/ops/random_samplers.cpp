@@ -4,14 +4,12 @@
 
 #include <limits>
 
-#include "ops/common.h"
+#include "ops/random.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 
 namespace pellucid {
 namespace {
-
-PhiloxRange range_of(const Call& c) { return {c.seed(), c.random_offset()}; }
 
 /// Each element has a block of its own, whatever it rejects.
 uint64_t block_for_each(const Call& c) { return static_cast<uint64_t>(c.out().numel()); }
@@ -32,13 +30,6 @@ template <class Make> void store(Call& c, const Make& make) {
   const Tensor values = empty(out.sizes(), kFloat64);
   make(values.raw<double>());
   out.data().copy_(values);
-}
-
-Tensors independent(const Vjp& v) {
-  Tensors out(v.input_count());
-  for (size_t i = 0; i < out.size(); ++i)
-    if (v.needs(i)) out[i] = zeros(v.in_sizes(i), v.in_dtype(i));
-  return out;
 }
 
 void infer_like_self(Call& c) {

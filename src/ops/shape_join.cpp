@@ -8,8 +8,6 @@ namespace pellucid {
 
 namespace {
 
-Cost move_cost(const Call& c) { return {0, moved_bytes(c)}; }
-
 Tensors inputs_of(const Call& c) {
   Tensors out;
   out.reserve(c.input_count());

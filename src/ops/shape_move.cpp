@@ -13,8 +13,6 @@ namespace pellucid {
 
 namespace {
 
-Cost move_cost(const Call& c) { return {0, moved_bytes(c)}; }
-
 void infer_same(Call& c) {
   check_defined(c, 0, "self");
   c.make_output(c.in(0).sizes(), c.in(0).dtype());

@@ -8,7 +8,7 @@ import pellucid as torch
 
 
 def train():
-    """A few steps with ops of oneDNN, Eigen and the library's own loops."""
+    """A few steps with ops of oneDNN and the library's own loops."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
