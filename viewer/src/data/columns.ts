@@ -1,0 +1,77 @@
+// The encodings of a column (docs/view-format.md): LEB128 varints, their zigzag and delta forms,
+// doubles and bytes. A damaged column is refused with a sentence that names it.
+
+export type Column = Float64Array | Int32Array | Uint8Array;
+
+export interface ColumnInfo {
+  rows: number;
+  encoding: string;
+  offset: number;
+  bytes: number;
+  crc32?: number;
+}
+
+export class DataError extends Error {}
+
+/** Times, sizes and places in an order exceed 32 bits; everything else is an id or a small number. */
+const WIDE = new Set([
+  'begin', 'end', 'self', 'allocated', 'freed', 'bytes', 'at', 'duration', 'ceiling_ns', 'stalled', 'order',
+  'freed_order', 'count', 'dispatch_ns',
+]);
+
+export function isWide(name: string): boolean {
+  return WIDE.has(name.slice(name.indexOf('.') + 1));
+}
+
+const CONTINUES = 0x80;
+
+function decodeVarints(name: string, bytes: Uint8Array, rows: number, signed: boolean, delta: boolean): Column {
+  const out = isWide(name) ? new Float64Array(rows) : new Int32Array(rows);
+  let at = 0;
+  let before = 0;
+  for (let row = 0; row < rows; row++) {
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      if (at >= bytes.length) throw new DataError(`the column ${name} ends in row ${row} of ${rows}`);
+      const byte = bytes[at++];
+      value += (byte & 0x7f) * scale;
+      if (byte < CONTINUES) break;
+      scale *= 128;
+      if (scale > 2 ** 63) throw new DataError(`the column ${name} has a number of more than 64 bits in row ${row}`);
+    }
+    if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    if (delta) {
+      value += before;
+      before = value;
+    }
+    out[row] = value;
+  }
+  if (at !== bytes.length) throw new DataError(`the column ${name} is longer than its ${rows} rows`);
+  return out;
+}
+
+export function decodeColumn(name: string, info: ColumnInfo, bytes: Uint8Array): Column {
+  const { rows } = info;
+  switch (info.encoding) {
+    case 'varint':
+      return decodeVarints(name, bytes, rows, false, false);
+    case 'zigzag':
+      return decodeVarints(name, bytes, rows, true, false);
+    case 'delta':
+      return decodeVarints(name, bytes, rows, true, true);
+    case 'u8':
+      if (bytes.length !== rows) throw new DataError(`the column ${name} has ${bytes.length} bytes for ${rows} rows`);
+      return bytes.slice();
+    case 'f64': {
+      if (bytes.length !== rows * 8)
+        throw new DataError(`the column ${name} has ${bytes.length} bytes for ${rows} doubles`);
+      const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      const out = new Float64Array(rows);
+      for (let i = 0; i < rows; i++) out[i] = view.getFloat64(8 * i, true);
+      return out;
+    }
+    default:
+      throw new DataError(`the column ${name} has the encoding '${info.encoding}', which this page does not know`);
+  }
+}

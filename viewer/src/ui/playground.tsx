@@ -1,0 +1,56 @@
+// The playground: an expression and its inputs, evaluated by the server; the graph view then walks
+// through its values and gradients.
+
+import { signal } from '@preact/signals';
+import { useState } from 'preact/hooks';
+import type { Graph } from '../data/header';
+import { post } from '../data/live';
+import { say, setOption } from '../state/store';
+
+export const played = signal<Graph | null>(null);
+
+const EXAMPLE = 'a = x**2; b = sin(a); c = exp(b); y = c*x';
+
+/** "x=2 w=[1,2]" */
+export function parseInputs(text: string): Record<string, unknown> {
+  const out: Record<string, unknown> = {};
+  for (const match of text.matchAll(/([A-Za-z_]\w*)\s*=\s*(\[[^=]*\]|[^\s,;]+)/g)) {
+    try {
+      out[match[1]] = JSON.parse(match[2]);
+    } catch {
+      throw new Error(`${match[1]}: '${match[2]}' is not a number or a list of numbers`);
+    }
+  }
+  return out;
+}
+
+export function Playground() {
+  const [expression, setExpression] = useState(EXAMPLE);
+  const [inputs, setInputs] = useState('x=2');
+  const [error, setError] = useState('');
+  const [busy, setBusy] = useState(false);
+  const run = async (): Promise<void> => {
+    setBusy(true);
+    setError('');
+    try {
+      const answer = await post<{ graph?: Graph; error?: string }>('playground', { expression, inputs: parseInputs(inputs) });
+      if (answer.error || !answer.graph) throw new Error(answer.error ?? 'the server sent no graph');
+      played.value = { ...answer.graph, nodes: answer.graph.nodes ?? [], edges: answer.graph.edges ?? [], boxes: answer.graph.boxes ?? [] };
+      setOption('graph.which', '');
+      setOption('graph.step', '0');
+      say('evaluated');
+    } catch (problem) {
+      setError((problem as Error).message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form class="tools" onSubmit={(e) => (e.preventDefault(), void run())}>
+      <label>expression <input type="text" class="mono" size={44} value={expression} onInput={(e) => setExpression(e.currentTarget.value)} /></label>
+      <label>inputs <input type="text" class="mono" size={16} value={inputs} onInput={(e) => setInputs(e.currentTarget.value)} /></label>
+      <button type="submit" disabled={busy}>{busy ? 'evaluating …' : 'evaluate'}</button>
+      {error && <span class="warning" role="alert">{error}</span>}
+    </form>
+  );
+}
