@@ -48,7 +48,7 @@ async function buildPage() {
 async function buildTests() {
   const folder = join(out, 'tests');
   await rm(folder, { recursive: true, force: true });
-  const names = (await readdir(join(here, 'tests'))).filter((name) => name.endsWith('.test.ts'));
+  const names = (await readdir(join(here, 'tests'))).filter((name) => name.endsWith('.ts'));
   await build({
     ...shared,
     minify: false,

@@ -15,7 +15,8 @@ export function roundTicks(from: number, to: number, count: number): number[] {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough * 0.8) ?? 10 * power;
   const out: number[] = [];
-  const first = Math.ceil(from / step - 1e-9);
+  // Adding 0 turns -0 into 0.
+  const first = Math.ceil(from / step - 1e-9) + 0;
   const last = Math.floor(to / step + 1e-9);
   // Multiples, not sums: sums of a step drift. Steps below one divide, since 0.1 has no exact double.
   for (let k = first; k <= last; k++) out.push(step < 1 ? k / Math.round(1 / step) : k * step);
@@ -52,6 +53,9 @@ export function logTicks(from: number, to: number): number[] {
 
 const TICK_GAP = 6;
 
+/** "5 s" of "5.00 s": ticks are round. */
+const short = (text: string): string => text.replace(/^(−?\d+)\.0+(?=\s|$)/, '$1').replace(/(\.\d*[1-9])0+(?=\s|$)/, '$1').replace(/^0 \D+$/, '0');
+
 /** Ticks below a plot. */
 export function bottomAxis(
   p: Painter, scale: Scale, ticks: number[], y: number, top: number, format: (v: number) => string, title = ''): void {
@@ -59,10 +63,10 @@ export function bottomAxis(
   for (const tick of ticks) {
     const x = scale(tick);
     if (top < y) p.line([[x, top], [x, y]], p.theme.line, 1);
-    const text = format(tick);
+    const text = short(format(tick));
     const half = p.measure(text, { size: 11 }) / 2;
     if (x - half < free) continue;
-    p.text(text, Math.min(x, p.width - half - 1), y + 10, { anchor: 'middle', color: p.theme.dim, size: 11 });
+    p.text(text, Math.max(half, Math.min(x, p.width - half - 1)), y + 10, { anchor: 'middle', color: p.theme.dim, size: 11 });
     free = x + half + TICK_GAP;
   }
   if (title) p.text(title, p.width - 8, y + 26, { anchor: 'end', color: p.theme.dim, size: 11 });
@@ -74,7 +78,7 @@ export function leftAxis(
   for (const tick of ticks) {
     const y = scale(tick);
     p.line([[x, y], [right, y]], p.theme.line, 1);
-    p.text(format(tick), x - 6, y, { anchor: 'end', color: p.theme.dim, size: 11, max: x - 8 });
+    p.text(short(format(tick)), x - 6, y, { anchor: 'end', color: p.theme.dim, size: 11, max: x - 8 });
   }
   if (title) p.text(title, 4, 8, { color: p.theme.dim, size: 11 });
 }

@@ -92,7 +92,7 @@ export function contrast(a: string, b: string): number {
 }
 
 /** Black or white, whichever is read better on a colour. */
-export const inkOn = (color: string): string => (contrast(color, '#111318') >= contrast(color, '#ffffff') ? '#111318' : '#ffffff');
+export const inkOn = (color: string): string => (contrast(color, '#000000') >= contrast(color, '#ffffff') ? '#000000' : '#ffffff');
 
 // A perceptual scale from light to dark (and for the dark theme from dark to light): 0 is the page.
 const HEAT_LIGHT = ['#f3efe4', '#f6d9a0', '#f0b06a', '#dd7f4e', '#b9503f', '#7f2b37'];

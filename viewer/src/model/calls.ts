@@ -80,6 +80,17 @@ function recursive(p: Profile, key: (event: number) => number): Uint8Array {
   return out;
 }
 
+const nestings = new WeakMap<Profile, Map<Group, Uint8Array>>();
+
+/** recursive(), once for each profile and group. */
+function recursiveIn(p: Profile, group: Group, key: (event: number) => number): Uint8Array {
+  let known = nestings.get(p);
+  if (!known) nestings.set(p, (known = new Map()));
+  let nested = known.get(group);
+  if (!nested) known.set(group, (nested = recursive(p, key)));
+  return nested;
+}
+
 function ancestors(p: Profile, event: number): number[] {
   const out: number[] = [];
   for (let i = p.event.parent[event]; i >= 0; i = p.event.parent[i]) out.unshift(i);
@@ -88,7 +99,7 @@ function ancestors(p: Profile, event: number): number[] {
 
 export function figures(p: Profile, group: Group, range: Range | null, mask: Uint8Array | null): Figures[] {
   const { count, key } = groupOf(p, group);
-  const nested = recursive(p, key);
+  const nested = recursiveIn(p, group, key);
   const rows: Figures[] = Array.from({ length: count }, (_, id) => ({
     id, calls: 0, primitive: 0, own: 0, cumulative: 0, ceiling: 0, settled: 0, flops: 0, bytes: 0, lit: false }));
   for (let i = 0; i < p.n; i++) {

@@ -10,6 +10,60 @@ export interface Moment {
   bytes: number;
 }
 
+/** Blocks taken (1) and given back (-1) in the order of the recording. */
+function ordered(p: Profile): { block: Int32Array; sign: Int8Array; n: number; atStart: number } {
+  const a = p.allocation;
+  let n = 0;
+  let atStart = 0;
+  let last = -1;
+  let known = true;
+  const each = (take: (block: number, sign: number, place: number, time: number) => void): void => {
+    for (let b = 0; b < p.blocks; b++) {
+      if (!a.before[b]) take(b, 1, a.order[b], a.begin[b]);
+      if (a.end[b] >= 0) take(b, -1, a.freed_order[b], a.end[b]);
+    }
+  };
+  for (let b = 0; b < p.blocks; b++) if (a.before[b]) atStart += a.bytes[b];
+  each((_b, _s, place) => {
+    n++;
+    known &&= place >= 0;
+    last = Math.max(last, place);
+  });
+  const block = new Int32Array(n);
+  const sign = new Int8Array(n);
+  if (known && last < 8 * n + 64) {
+    // Places are nearly all used: put each change there instead of sorting.
+    const at = new Int32Array(last + 1).fill(-1);
+    let clash = false;
+    each((b, s, place) => {
+      if (at[place] !== -1) clash = true;
+      at[place] = 2 * b + (s > 0 ? 1 : 0);
+    });
+    if (!clash) {
+      let i = 0;
+      for (const change of at) {
+        if (change < 0) continue;
+        block[i] = change >> 1;
+        sign[i++] = change & 1 ? 1 : -1;
+      }
+      return { block, sign, n, atStart };
+    }
+  }
+  const changes: [number, number, number, number][] = [];
+  each((b, s, place, time) => changes.push([known ? place : time, known ? time : s, b, s]));
+  changes.sort((x, y) => x[0] - y[0] || x[1] - y[1]);
+  changes.forEach(([, , b, s], i) => {
+    block[i] = b;
+    sign[i] = s;
+  });
+  return { block, sign, n, atStart };
+}
+
+/** So many changes lie between two snapshots of the use by category. */
+const SNAPSHOT = 8192;
+/** Results of stacked() that are kept: those of the brush and of a view or two. */
+const CACHED = 6;
+
 /** The changes of memory in use, in order: the block, and whether it is taken or given back. */
 export class MemoryUse {
   readonly times: Float64Array;
@@ -19,28 +73,28 @@ export class MemoryUse {
   readonly total: Float64Array;
   readonly atStart: number;
   readonly peak: Moment;
+  /** The use by category before each SNAPSHOT-th change. */
+  private readonly snapshots: Float64Array[] = [];
+  private readonly cache = new Map<string, Float64Array[]>();
 
   constructor(readonly p: Profile) {
     const a = p.allocation;
-    const changes: { at: number; order: number; block: number; sign: number }[] = [];
-    let atStart = 0;
-    for (let b = 0; b < p.blocks; b++) {
-      if (a.before[b]) atStart += a.bytes[b];
-      else changes.push({ at: a.begin[b], order: a.order[b], block: b, sign: 1 });
-      if (a.end[b] >= 0) changes.push({ at: a.end[b], order: a.freed_order[b], block: b, sign: -1 });
-    }
-    const ordered = changes.every((c) => c.order >= 0);
-    changes.sort((x, y) => (ordered ? x.order - y.order : x.at - y.at || x.sign - y.sign));
-    const n = changes.length;
-    this.times = Float64Array.from(changes, (c) => c.at);
-    this.blocks = Int32Array.from(changes, (c) => c.block);
-    this.sign = Int8Array.from(changes, (c) => c.sign);
+    const { block, sign, n, atStart } = ordered(p);
+    this.blocks = block;
+    this.sign = sign;
+    this.times = new Float64Array(n);
+    for (let i = 0; i < n; i++) this.times[i] = sign[i] > 0 ? a.begin[block[i]] : a.end[block[i]];
     this.total = new Float64Array(n);
     this.atStart = atStart;
     let bytes = atStart;
     this.peak = { place: -1, time: 0, bytes };
     let latest = 0;
+    const now = new Float64Array(Math.max(1, p.header.categories.length));
+    for (let b = 0; b < p.blocks; b++) if (a.before[b]) now[Math.max(0, a.category[b])] += a.bytes[b];
+    if (n === 0) this.snapshots.push(now);
     for (let i = 0; i < n; i++) {
+      if (i % SNAPSHOT === 0) this.snapshots.push(now.slice());
+      now[Math.max(0, a.category[block[i]])] += sign[i] * a.bytes[block[i]];
       bytes += this.sign[i] * a.bytes[this.blocks[i]];
       this.total[i] = bytes;
       // Threads may note equal changes a little out of time; a moment never lies before an earlier one.
@@ -85,19 +139,30 @@ export class MemoryUse {
    * out[category][column].
    */
   stacked(from: number, to: number, columns: number): Float64Array[] {
+    const key = `${from}/${to}/${columns}`;
+    let known = this.cache.get(key);
+    if (!known) {
+      if (this.cache.size >= CACHED) this.cache.delete(this.cache.keys().next().value as string);
+      this.cache.set(key, (known = this.stack(from, to, columns)));
+    }
+    return known;
+  }
+
+  private stack(from: number, to: number, columns: number): Float64Array[] {
     const a = this.p.allocation;
     const categories = Math.max(1, this.p.header.categories.length);
     const out = Array.from({ length: categories }, () => new Float64Array(columns));
-    const now = new Float64Array(categories);
+    const first = Math.max(0, this.at(from).place);
+    const snapshot = Math.min(this.snapshots.length - 1, Math.floor(first / SNAPSHOT));
+    const now = this.snapshots[snapshot].slice();
     const put = (column: number): void => {
       for (let c = 0; c < categories; c++) out[c][column] = now[c];
     };
-    for (let b = 0; b < this.p.blocks; b++) if (a.before[b]) now[Math.max(0, a.category[b])] += a.bytes[b];
     let column = 0;
     let best = -1;
-    let bytes = this.atStart;
+    let i = snapshot * SNAPSHOT;
+    let bytes = i > 0 ? this.total[i - 1] : this.atStart;
     const width = (to - from) / columns;
-    let i = 0;
     const step = (): void => {
       const b = this.blocks[i];
       now[Math.max(0, a.category[b])] += this.sign[i] * a.bytes[b];

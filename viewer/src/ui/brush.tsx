@@ -53,7 +53,7 @@ export function Brush() {
   const current = now ?? { from: 0, to: p.duration };
   const length = current.to - current.from;
   return (
-    <div class="brush">
+    <section class="brush" aria-label="Brush">
       <Figure
         name="brush" title="Brush" height={HEIGHT} paint={paint}
         label="Brush over the whole run. Drag to limit every view to a part; W and S zoom, A and D move, F shows the whole run"
@@ -77,6 +77,6 @@ export function Brush() {
           <span class="dim">the whole run, {time(p.duration)}; drag to see a part</span>
         )}
       </div>
-    </div>
+    </section>
   );
 }

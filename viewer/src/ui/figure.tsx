@@ -37,7 +37,8 @@ interface Props {
   label: string;
   height: number;
   paint: (p: Painter) => void;
-  table?: TableSpec<any>;
+  /** Made only when it is shown or saved. */
+  table?: () => TableSpec<any>;
   gestures?: Gestures;
   tableOpen?: boolean;
 }
@@ -232,7 +233,7 @@ export function Figure(props: Props) {
           PNG
         </button>
         {table && (
-          <button type="button" onClick={() => save(`${name}.csv`, 'text/csv', csvOf(table))} title="Save the numbers as CSV">
+          <button type="button" onClick={() => save(`${name}.csv`, 'text/csv', csvOf(table()))} title="Save the numbers as CSV">
             CSV
           </button>
         )}
@@ -257,7 +258,7 @@ export function Figure(props: Props) {
         {band && <div class="band" style={{ left: `${band[0]}px`, width: `${band[1] - band[0]}px` }} />}
       </div>
       {hover && <Card hit={hover.hit} x={hover.x} y={hover.y} pinned={pinned} />}
-      {asTable && table && <DataTable spec={table} />}
+      {asTable && table && <DataTable spec={table()} />}
     </figure>
   );
 }

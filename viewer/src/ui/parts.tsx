@@ -51,10 +51,11 @@ export function PartsBar() {
       {parts.filter((p) => p.ns > 0).map((part, i) => {
         const { fill, pattern } = look(theme, part.name);
         const short = part.name.replace(/^ops, /, '');
-        const said = `${part.name}: ${time(part.ns)}, ${percent(part.ns / whole)}`;
+        const shown = `${short} ${percent(part.ns / whole)}`;
+        const said = `${shown}, ${time(part.ns)}`;
         return (
           <button
-            type="button" key={part.name} title={said} aria-label={said} data-ns={part.ns}
+            type="button" key={part.name} title={`${part.name}: ${time(part.ns)}, ${percent(part.ns / whole)}`} aria-label={said} data-ns={part.ns}
             aria-pressed={chosen.kind === 'part' && chosen.id === part.name}
             style={{ flex: `${part.ns / whole} 1 0`, background: fill, color: inkOn(fill) }}
             onClick={() => select({ kind: 'part', id: part.name })}>
@@ -67,7 +68,7 @@ export function PartsBar() {
               </defs>
               <rect width="100%" height="100%" fill={`url(#part-${i})`} />
             </svg>
-            {part.ns / whole > 0.045 && <span>{short} {percent(part.ns / whole)}</span>}
+            {part.ns / whole > 0.045 && <span>{shown}</span>}
           </button>
         );
       })}

@@ -59,7 +59,7 @@ function Header() {
         <span class="facts">{facts()}</span>
         <Search views={VIEWS} />
         {comparison.value && other && now?.side && (
-          <button type="button" title="The other side" aria-label={`Show side ${other.side}`} onClick={() => go({ item: other.id })}>A ⇄ B</button>
+          <button type="button" title={`Show side ${other.side}`} onClick={() => go({ item: other.id })}>A ⇄ B</button>
         )}
         <button type="button" class="foldbutton" aria-pressed={panelOpen.value} onClick={() => (panelOpen.value = !panelOpen.value)}>
           {selected.value.kind ? 'selection ●' : 'selection'}

@@ -45,7 +45,7 @@ export function show(kind: Kind, value: Value): string {
   if (typeof value === 'string') return format.visible(value);
   switch (kind) {
     case 'time':
-      return format.time(value);
+      return value === 0 ? '0' : format.time(value);
     case 'bytes':
       return value === 0 ? '0' : format.bytes(value);
     case 'count':

@@ -14,7 +14,8 @@ import { Check, Choice, FamilyLegend, Missing, program } from '../ui/common';
 import { Figure } from '../ui/figure';
 import type { TableSpec } from '../ui/table';
 
-const ROW = 20;
+/** Few levels get more room. */
+const rowHeight = (rows: number): number => Math.max(19, Math.min(28, Math.floor(420 / Math.max(1, rows))));
 const GAP = 1;
 /** Below this width a cell is drawn without its own edge. */
 const EDGE = 3;
@@ -54,25 +55,26 @@ function hitOf(cell: Cell, whole: number, show: (v: number) => string, open: (no
   };
 }
 
-function paintRows(g: Painter, cells: Cell[], upward: boolean, height: number, top: number, ctx: PaintContext): void {
+function paintRows(g: Painter, cells: Cell[], upward: boolean, rows: number, ctx: PaintContext): void {
+  const row = rowHeight(rows);
   for (const cell of cells) {
     const x = cell.x0 * g.width;
     const w = Math.max(0.5, (cell.x1 - cell.x0) * g.width);
-    const y = upward ? height - (cell.depth + 1 + top) * ROW : (cell.depth + top) * ROW;
+    const y = upward ? (rows - cell.depth - 1) * row : cell.depth * row;
     const { fill, pattern } = colorOf(g, cell, ctx.lens, ctx.verdict);
     const inner = w > EDGE ? w - GAP : w;
-    g.rect(x, y, inner, ROW - GAP, fill, pattern);
-    if (ctx.lens && cell.node && cell.node.lit > 0 && cell.node.lit < cell.node.value && ctx.weightIsTime)
-      g.rect(x, y + ROW - 4, (inner * cell.node.lit) / cell.node.value, 3, g.theme.text);
+    g.rect(x, y, inner, row - GAP, fill, pattern);
+    if (ctx.lens && cell.node && cell.node.lit > 0 && cell.node.lit < cell.node.value)
+      g.rect(x, y + row - 4, (inner * cell.node.lit) / cell.node.value, 3, g.theme.text);
     const name = cell.node ? cell.node.name : `other (${cell.merged})`;
     const ink = inkOn(fill);
     if (w > 26) {
       // A plate under the letters keeps them readable on a pattern.
       const full = cell.node?.detail && g.measure(`${name}  ${cell.node.detail}`, { mono: true, size: 11 }) < w - 10 ? `${name}  ${cell.node.detail}` : name;
-      if (pattern && !(ctx.lens && cell.node?.lit === 0)) g.rect(x + 3, y + 3, Math.min(w - 6, g.measure(full, { mono: true, size: 11 }) + 4), ROW - 7, fill, '', 0.82);
-      g.text(full, x + 5, y + ROW / 2, { color: ink, mono: true, size: 11, max: w - 8 });
+      if (pattern && !(ctx.lens && cell.node?.lit === 0)) g.rect(x + 3, y + 3, Math.min(w - 6, g.measure(full, { mono: true, size: 11 }) + 4), row - 7, fill, '', 0.82);
+      g.text(full, x + 5, y + row / 2, { color: ink, mono: true, size: 11, max: w - 8 });
     }
-    g.hit({ x, y, w: Math.max(1, w), h: ROW, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open) });
+    g.hit({ x, y, w: Math.max(1, w), h: row, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open) });
   }
 }
 
@@ -82,7 +84,6 @@ interface PaintContext {
   whole: number;
   show: (v: number) => string;
   open: (node: TreeNode) => void;
-  weightIsTime: boolean;
 }
 
 const idOf = (cell: Cell): string => `${pathOf(cell.of).join('.')}${cell.node ? '' : '/other'}`;
@@ -114,7 +115,7 @@ function paintSunburst(g: Painter, cells: Cell[], depth: number, ctx: PaintConte
         g.text(cell.depth === 0 ? ctx.show(cell.value) : name, x, y, { color: inkOn(fill), size: 11, anchor: 'middle', max: across, turn, mono: cell.depth > 0 });
       }
       const box = boxOfArc(cell, inner, ring);
-      g.hit({ ...box, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open), details: [...hitOf(cell, ctx.whole, ctx.show, ctx.open).details] });
+      g.hit({ ...box, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open) });
     }
   });
 }
@@ -176,7 +177,7 @@ export function Flame({ p }: { p: Profile }) {
   const ctx: PaintContext = {
     lens: selection !== null,
     verdict: all && option('flame.color', '') === 'change' ? (name) => tone(all.get(name)) : null,
-    whole: tree.value, show: unit(weight), weightIsTime: true,
+    whole: tree.value, show: unit(weight),
     open: (node) => {
       const next = node === top && node.parent ? node.parent : node;
       setOption('flame.root', pathOf(next).join('.'), true);
@@ -186,7 +187,7 @@ export function Flame({ p }: { p: Profile }) {
   const paint = (g: Painter): void => {
     if (cells.length === 0) g.text('nothing in this part of the run', g.width / 2, 20, { anchor: 'middle', color: g.theme.dim });
     else if (sunburst) paintSunburst(g, cells, rows, ctx);
-    else paintRows(g, cells, shape === 'flame', rows * ROW, 0, ctx);
+    else paintRows(g, cells, shape === 'flame', rows, ctx);
   };
   const crumbs: TreeNode[] = [];
   for (let n: TreeNode | null = top; n; n = n.parent) crumbs.unshift(n);
@@ -224,7 +225,7 @@ export function Flame({ p }: { p: Profile }) {
       </div>
       <Figure
         name="flame" title={`${unit(weight)(top.value)} by ${by === 'call' ? 'call path' : by}${inverted ? ', callers below callees' : ''}`}
-        height={sunburst ? 560 : Math.max(2, rows) * ROW} paint={paint} table={tableOf(top, weight)}
+        height={sunburst ? 560 : Math.max(2, rows) * rowHeight(rows)} paint={paint} table={() => tableOf(top, weight)}
         label={`${shape} of ${top.name}, ${unit(weight)(top.value)}`}
         gestures={{ left: 0, right: (w) => w, fit: () => setOption('flame.root', '', true) }} />
       <FamilyLegend><span>grey grid: other, drawn together</span></FamilyLegend>

@@ -182,6 +182,8 @@ function nodeSpec(s: Scene): TableSpec<GraphData['nodes'][number]> {
   };
 }
 
+const stepOf = (steps: FlowStep[]): number => Math.min(steps.length - 1, Math.floor(Number(option('graph.step', '-1'))) || 0);
+
 /** Boxes that are open at first: those the file says, or all of a small graph. */
 function startOpen(graph: GraphData): Set<number> {
   const said = graph.boxes.filter((b) => b.open).map((b) => b.id);
@@ -198,7 +200,7 @@ export function Graph({ p }: { p: Profile }) {
   const open = useMemo(() => (openText ? new Set(openText.split('.').map(Number)) : graph ? startOpen(graph) : new Set<number>()), [openText, graph]);
   const placed = useMemo(() => (index ? place(index, open) : null), [index, open]);
   const steps = useMemo(() => (graph ? flow(graph) : []), [graph]);
-  const step = Math.min(steps.length - 1, Number(option('graph.step', '-1')));
+  const step = stepOf(steps);
   const walk = (to: number): void => {
     const next = Math.max(-1, Math.min(steps.length - 1, to));
     setOption('graph.step', next < 0 ? '' : String(next));
@@ -211,8 +213,10 @@ export function Graph({ p }: { p: Profile }) {
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
       if (/^(INPUT|SELECT|TEXTAREA)$/.test((event.target as HTMLElement).tagName) || steps.length === 0) return;
-      if (event.key === 'n') walk(step + 1);
-      else if (event.key === 'b') walk(step < 0 ? steps.length - 1 : step - 1);
+      // From the store: a key may come before the page is drawn again.
+      const at = stepOf(steps);
+      if (event.key === 'n') walk(at + 1);
+      else if (event.key === 'b') walk(at < 0 ? steps.length - 1 : at - 1);
     };
     addEventListener('keydown', listen);
     return () => removeEventListener('keydown', listen);
@@ -269,7 +273,7 @@ export function Graph({ p }: { p: Profile }) {
         </div>
       )}
       <Figure
-        name="graph" title={graph.title || graph.kind} height={HEIGHT} paint={(g) => paintScene(g, scene)} table={nodeSpec(scene)}
+        name="graph" title={graph.title || graph.kind} height={HEIGHT} paint={(g) => paintScene(g, scene)} table={() => nodeSpec(scene)}
         label={`Graph ${graph.title}: ${graph.nodes.length} nodes, ${graph.edges.length} edges`}
         gestures={{
           left: 0, right: (w) => w,

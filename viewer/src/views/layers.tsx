@@ -119,7 +119,7 @@ function RunLayers({ p }: { p: Profile }) {
     <>
       <div class="tools"><Choice name="layers.what" fallback="gradient" label="over the steps" values={QUANTITIES} /></div>
       {shown.length > 0 ? (
-        <Figure name="layerlog" title={`${QUANTITIES[what] ?? what}: ${format.digits(least)} (pale) to ${format.digits(most)} (strong)`} height={shown.length * ROW + 24} table={table} label={`${QUANTITIES[what] ?? what} of ${rows.length} rows over ${steps.length} steps`} paint={(g) => paintLog(g, shown, steps, least, most, logScale)} />
+        <Figure name="layerlog" title={`${QUANTITIES[what] ?? what}: ${format.digits(least)} (pale) to ${format.digits(most)} (strong)`} height={shown.length * ROW + 24} table={() => table} label={`${QUANTITIES[what] ?? what} of ${rows.length} rows over ${steps.length} steps`} paint={(g) => paintLog(g, shown, steps, least, most, logScale)} />
       ) : <p class="note">This run has no such values.</p>}
       {bins && (
         <>
@@ -160,7 +160,7 @@ export function Layers({ p }: { p: Profile }) {
       {hasLog && <RunLayers p={p} />}
       {rows.length > 0 && p.n > 0 && (
         <>
-          <Figure name="layers" title="Time of each layer, and its share of the ceiling and of the peak" height={ROW + Math.min(rows.length, MOST_ROWS) * ROW + 4} paint={(g) => paintLayers(g, p, rows.slice(0, MOST_ROWS))} table={spec(p, rows)} label={`${rows.length} layers`} />
+          <Figure name="layers" title="Time of each layer, and its share of the ceiling and of the peak" height={ROW + Math.min(rows.length, MOST_ROWS) * ROW + 4} paint={(g) => paintLayers(g, p, rows.slice(0, MOST_ROWS))} table={() => spec(p, rows)} label={`${rows.length} layers`} />
           <div class="legend">{PHASES.map(([phase, family, pattern]) => <span key={phase}><Swatch color={theme.families[family]} pattern={pattern} />{phase}</span>)}<span>pale: the sum of the layers below</span></div>
           <DataTable spec={spec(p, rows)} />
         </>

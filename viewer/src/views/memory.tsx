@@ -160,7 +160,7 @@ export function Memory({ p }: { p: Profile }) {
       <Figure
         name="memory" title={`In use by category, at most ${format.bytes(m.peakIn(t0, t1).bytes)}`} height={HEIGHT}
         paint={(g) => paintStack(g, p, m, t0, t1, moment.place, choose)} label="Memory in use by category over time"
-        table={timeTable(p, m, t0, t1)}
+        table={() => timeTable(p, m, t0, t1)}
         gestures={{
           left: LEFT, right: (w) => w - 8,
           range: (a, b) => setRange({ from: t0 + a * (t1 - t0), to: t0 + b * (t1 - t0) }), fit: () => setRange(null) }} />
@@ -175,7 +175,7 @@ export function Memory({ p }: { p: Profile }) {
         {!isPeak && <button type="button" onClick={() => (setOption('memory.at', '', true), setRange(null))}>go to the peak</button>}
       </div>
       <Figure
-        name="treemap" title="What was alive: category, module, line" height={MAP} paint={(g) => paintMap(g, p, root)} label="Treemap of the blocks alive" table={blockSpec(p, blocks)} />
+        name="treemap" title="What was alive: category, module, line" height={MAP} paint={(g) => paintMap(g, p, root)} label="Treemap of the blocks alive" table={() => blockSpec(p, blocks)} />
       <h3>Who keeps it</h3>
       {keepers.length > 0 ? <DataTable spec={keeperSpec} /> : <p class="note">No activation of a module was alive: checkpointing would save nothing here.</p>}
       <h3>Blocks</h3>

@@ -3,7 +3,8 @@
 
 import { bottomAxis, leftAxis, logarithmic, logTicks } from '../draw/axis';
 import type { Painter } from '../draw/painter';
-import { familyColor, mix } from '../draw/theme';
+import { ringPart } from '../draw/shape';
+import { familyColor, familyPattern, mix } from '../draw/theme';
 import { savings, scenario, type AtBest } from '../model/ceiling';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
@@ -82,7 +83,7 @@ function paintPlot(g: Painter, p: Profile, all: Dot[]): void {
   const ys = all.map((d) => d.rate);
   const memory = m.bandwidth?.memory ?? 0;
   const x0 = 10 ** Math.floor(Math.log10(Math.min(0.05, ...xs) * 0.99));
-  const x1 = 10 ** Math.ceil(Math.log10(Math.max(10, memory > 0 ? (peak / memory) * 4 : 10, ...xs) * 1.01));
+  const x1 = 10 ** Math.ceil(Math.log10(Math.max(10, memory > 0 ? (peak / memory) * 4 : 10, ...xs) * 1.6));
   const y0 = 10 ** Math.floor(Math.log10(Math.min(peak / 1e4, ...ys) * 0.99));
   const y1 = 10 ** Math.ceil(Math.log10(Math.max(peak, ...ys) * 1.01));
   const x = logarithmic([x0, x1], [LEFT, g.width - 12]);
@@ -102,6 +103,7 @@ function paintPlot(g: Painter, p: Profile, all: Dot[]): void {
     g.line([[x(Math.max(x0, peak / Math.max(peak / x0, ...levels.map((l) => l[1])))), y(peak)], [x(x1), y(peak)]], g.theme.text, 2);
     g.text(`compute ${format.rate(peak, 'FLOP')}`, g.width - 16, y(peak) - 9, { size: 11, anchor: 'end' });
     const most = Math.max(...all.map((d) => d.time));
+    const labels: Label[] = [];
     const some = all.some((d) => isLit(p, d));
     for (const dot of all) {
       const s = p.header.signatures[dot.signature];
@@ -111,15 +113,37 @@ function paintPlot(g: Painter, p: Profile, all: Dot[]): void {
       const cy = y(dot.rate);
       const faint = some && !isLit(p, dot);
       const shown = faint ? mix(color, g.theme.back, 0.75) : color;
-      g.circle(cx, cy, r, dot.first ? null : shown, dot.first ? shown : faint ? g.theme.line : g.theme.back, dot.first ? 2 : 1.5);
-      if (r > 9 && !faint && !dot.first) g.text(s.name, cx + r + 4, cy, { size: 11, mono: true });
+      if (dot.first || r < 6) g.circle(cx, cy, r, dot.first ? null : shown, dot.first ? shown : g.theme.back, dot.first ? 2 : 1);
+      else g.move(cx, cy, () => g.path(ringPart(0, r, 0, 1), shown, g.theme.back, 1.5, faint ? '' : familyPattern(s.family)));
+      if (r > 7 && !faint && !dot.first) labels.push({ text: s.name, cx, cy, r });
       g.hit({
         x: cx - Math.max(r, 6), y: cy - Math.max(r, 6), w: 2 * Math.max(r, 6), h: 2 * Math.max(r, 6), id: `d${dot.signature}/${dot.first}`,
         title: `${s.name} ${shapes(p, dot.signature)}${dot.first ? ', first call' : ''}`,
         details: [`${format.count(dot.calls)} calls, ${format.time(dot.time)}`, `${format.rate(dot.rate, 'FLOP')}, ${format.rate(dot.bytesRate, 'B')}`, `${format.percent(dot.ceilingShare)} of the ${s.bound || 'lower'} ceiling`],
         select: { kind: 'sig', id: String(dot.signature) } });
     }
+    paintLabels(g, labels);
   });
+}
+
+interface Label {
+  text: string;
+  cx: number;
+  cy: number;
+  r: number;
+}
+
+/** Names beside the large dots, where they do not lie over one another. */
+function paintLabels(g: Painter, labels: Label[]): void {
+  const taken: { x: number; y: number; w: number }[] = [];
+  for (const { text, cx, cy, r } of labels) {
+    const w = g.measure(text, { size: 11, mono: true });
+    const left = cx + r + 4 + w > g.width - 12;
+    const x = left ? cx - r - 4 - w : cx + r + 4;
+    if (taken.some((t) => Math.abs(t.y - cy) < 13 && x < t.x + t.w && t.x < x + w)) continue;
+    taken.push({ x, y: cy, w });
+    g.text(text, x, cy, { size: 11, mono: true });
+  }
 }
 
 function Ceiling({ p }: { p: Profile }) {
@@ -191,7 +215,7 @@ export function Roofline({ p }: { p: Profile }) {
       <div class="tools"><Check name="roofline.first" label="first calls too (hollow)" /></div>
       {all.length > 0 ? (
         <Figure
-          name="roofline" title="FLOP/s by FLOP per byte; the area of a dot is its time" height={HEIGHT} paint={(g) => paintPlot(g, p, all)} table={dotTable(p, all)}
+          name="roofline" title="FLOP/s by FLOP per byte; the area of a dot is its time" height={HEIGHT} paint={(g) => paintPlot(g, p, all)} table={() => dotTable(p, all)}
           label={`Roofline of ${all.length} call kinds`} />
       ) : <p class="note">No op with FLOPs and bytes in this part of the run.</p>}
       <FamilyLegend />

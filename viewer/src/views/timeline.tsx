@@ -231,7 +231,7 @@ export function Timeline({ p }: { p: Profile }) {
         <span class="dim">drag: choose a range · W S: closer, farther · A D: left, right · Enter: close in on a call · f: the whole</span>
       </div>
       <Figure
-        name="timeline" title={`${format.time(t0)} to ${format.time(t1)} (${format.time(length)})`} height={height} paint={paint} table={sums(p)}
+        name="timeline" title={`${format.time(t0)} to ${format.time(t1)} (${format.time(length)})`} height={height} paint={paint} table={() => sums(p)}
         label={`Timeline from ${format.time(t0)} to ${format.time(t1)}`}
         gestures={{
           left: LEFT, right: (w) => w,

@@ -188,7 +188,7 @@ export function Training({ p }: { p: Profile }) {
           const bad = plot.all.reduce((sum, c) => sum + c.bad, 0);
           return (
             <section key={name}>
-              <Figure name={`curve-${name.replace(/\W/g, '')}`} title={name} height={HEIGHT} paint={(g) => paintCurves(g, plot)} table={curveSpec(plot)} label={`${name} of ${plot.all.length} runs`} />
+              <Figure name={`curve-${name.replace(/\W/g, '')}`} title={name} height={HEIGHT} paint={(g) => paintCurves(g, plot)} table={() => curveSpec(plot)} label={`${name} of ${plot.all.length} runs`} />
               {bad > 0 && <p class="warning">{format.count(bad)} values are not finite (crosses at the top)</p>}
             </section>
           );
