@@ -22,24 +22,24 @@ export async function openBrowser({ width = 1400, height = 900, dark = false, re
       '--disable-component-update', '--disable-sync'],
   });
   const problems = [];
-  const requests = [];
   const watch = (page) => {
     page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
     page.on('pageerror', (error) => problems.push(String(error)));
-    page.on('request', (request) => requests.push(request.url()));
+    page.on('request', (request) => browser.requests.push(request.url()));
   };
-  context.pages().forEach(watch);
-  context.on('page', watch);
-  return {
+  const browser = {
     context,
     page: context.pages()[0] ?? (await context.newPage()),
     problems,
-    requests,
+    requests: [],
     async close() {
       await context.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };
+  context.pages().forEach(watch);
+  context.on('page', watch);
+  return browser;
 }
 
 /** Waits until the view has been drawn. */

@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { openBrowser, settled } from './browser.mjs';
 import { makePage } from './page.mjs';
+import { startServer } from './server.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const built = process.env.PELLUCID_VIEWER_OUT ?? join(root, 'build', 'viewer');
@@ -44,7 +45,7 @@ let failed = 0;
 let browser;
 async function check(name, body) {
   browser.problems.length = 0;
-  browser.requests.length = 0;
+  browser.requests = [];
   try {
     await body(browser.page);
     assert.deepEqual(browser.problems, [], 'the console is empty');
@@ -71,18 +72,24 @@ async function accessible(p, name) {
   assert.deepEqual(said, [], `axe: ${name}`);
 }
 
+// What is opened, the selection, and the views: each view by itself in both themes, the rest in one.
+const LOOKS = [
+  ['profile', '&sel=op%3Amm', VIEWS], ['profile', '', ['overview', 'memory']], ['hostile', '&sel=line%3A0', VIEWS], ['empty', '', VIEWS],
+  ['run', '', ['overview', 'layers', 'training']], ['compare', '', ['overview', 'flame', 'calls']],
+];
+
 async function looks() {
   for (const dark of [false, true]) {
     browser = await openBrowser({ dark });
-    for (const [kind, hash] of [['profile', ''], ['profile', '&sel=op%3Amm'], ['hostile', '&sel=line%3A0'], ['empty', ''], ['run', ''], ['compare', '']])
-      for (const view of VIEWS)
+    for (const [kind, hash, views] of dark ? LOOKS.slice(0, 1) : LOOKS)
+      for (const view of views)
         await check(`${view} of ${kind}${hash}, ${dark ? 'dark' : 'light'}`, async (p) => {
           await open(p, urls[kind], `view=${view}${hash}`);
           const overflow = await p.evaluate(() => [document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth, document.documentElement.scrollWidth - innerWidth]);
           assert.ok(overflow[0] <= 0 && overflow[1] <= 0, `scrolls sideways by ${overflow}`);
           assert.equal(await p.evaluate(() => document.querySelectorAll('[onerror], main img, [style*="expression"]').length), 0, 'no element comes from a name');
           assert.notEqual((await text(p, 'main')).trim(), '', 'the view is not blank');
-          if (!hash.includes('line')) await accessible(p, view);
+          if (kind !== 'hostile') await accessible(p, view);
         });
     await browser.close();
   }
@@ -120,9 +127,9 @@ async function keyboard() {
     assert.match(decodeURIComponent(p.url()), /sel=op:mm/);
     assert.match(await text(p, 'aside h2'), /mm/);
     await p.keyboard.press('?');
-    assert.ok(await p.locator('dialog[open]').count());
+    await p.waitForSelector('dialog[open]');
     await p.keyboard.press('Escape');
-    assert.equal(await p.locator('dialog[open]').count(), 0);
+    await p.waitForSelector('dialog[open]', { state: 'detached' });
     await p.keyboard.press('Escape');
     assert.doesNotMatch(p.url(), /sel=/);
     await p.goBack();
@@ -209,6 +216,59 @@ async function interactions() {
   });
 }
 
+async function served() {
+  const graph = fixture.smallGraph();
+  const server = await startServer(built, [
+    { name: 'runs/two-layer', kind: 'run', bytes: fixture.runContainer(1, 20) }, { name: 'steps 200 to 220', bytes: profile },
+  ], {
+    '/api/record': () => [200, {}],
+    '/api/playground': (body) => (body.expression.includes('boom') ? [400, { error: 'boom: no such function' }] : [200, { graph }]),
+  });
+  try {
+    await check('7: live points appear, and the next steps are recorded and opened', async (p) => {
+      await p.goto(`${server.url}#view=training`);
+      await settled(p);
+      await p.waitForSelector('text=● live');
+      server.send({ type: 'metrics', run: 'runs/two-layer-0', name: 'loss', step: 9990, value: 0.5, time: 1 });
+      await p.click('.figure-curve-loss button:text-is("table")');
+      await p.waitForSelector('td :text-is("9,990")');
+      await p.click('text=record the next 20 steps');
+      server.send({ type: 'recorded', item: 1, name: 'steps 200 to 220' });
+      await p.click('text=open their profile');
+      await p.waitForSelector('.parts button');
+      assert.deepEqual(server.posts[0], ['/api/record', { item: 0, steps: 20 }]);
+      browser.requests = browser.requests.filter((url) => !url.startsWith(server.url));
+    });
+    await check('8: the playground evaluates an expression, and shows a refusal', async (p) => {
+      await p.goto(`${server.url}#view=graph&item=1`);
+      await settled(p);
+      await p.click('button:text-is("evaluate")');
+      await p.waitForSelector('.flow b');
+      assert.match(await text(p, '.flow'), /forward 1 of 8/);
+      await p.fill('form input >> nth=0', 'boom(x)');
+      await p.click('button:text-is("evaluate")');
+      assert.match(await text(p, '[role=alert]'), /no such function/);
+      // The browser itself notes the refused request.
+      browser.problems.splice(0, browser.problems.length, ...browser.problems.filter((m) => !m.includes('400')));
+      browser.requests = browser.requests.filter((url) => !url.startsWith(server.url));
+    });
+  } finally {
+    await server.close();
+  }
+  await check('a server that has ended is named as the reason', async (p) => {
+    await p.goto('about:blank');
+    const gone = await startServer(built, [{ name: 'a', bytes: profile }], {});
+    await p.route('**/data/0', (route) => route.abort());
+    await p.goto(gone.url);
+    await settled(p);
+    assert.match(await text(p, '.empty'), /does not answer/);
+    await p.unroute('**/data/0');
+    await gone.close();
+    browser.problems.length = 0;
+    browser.requests = [];
+  });
+}
+
 async function files() {
   await check('a damaged file is a readable page', async (p) => {
     await open(p, urls.damaged);
@@ -263,6 +323,7 @@ try {
     await sums();
     await keyboard();
     await interactions();
+    await served();
     await files();
     await browser.close();
   }

@@ -9,6 +9,7 @@ export function digits(value: number): string {
   if (size === 0) return '0';
   let text: string;
   if (size >= 1e6 || size < 1e-4) text = value.toExponential(2);
+  else if (size >= 1000) return count(value);
   else if (size >= 100) text = value.toFixed(0);
   else if (size >= 10) text = value.toFixed(1);
   else if (size >= 1) text = value.toFixed(2);

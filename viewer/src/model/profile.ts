@@ -195,7 +195,7 @@ export class Profile {
   }
   lineName(line: number): string {
     const l = this.lines[line];
-    return l ? `${baseName(l.file)}:${l.line}` : '';
+    return l && l.file ? `${baseName(l.file)}:${l.line}` : '';
   }
   /** "mm · two_layer.cpp:17": the op first, the file after it. */
   functionName(id: number): string {

@@ -23,7 +23,7 @@ export interface TreeNode {
 }
 
 export type By = 'call' | 'module' | 'op';
-export type Weight = 'time' | 'bytes' | 'flops';
+export type Weight = 'time' | 'bytes' | 'flops' | 'samples';
 
 export interface TreeOptions {
   by: By;
@@ -210,6 +210,32 @@ export function buildTree(p: Profile, o: TreeOptions): TreeNode {
   if (o.by === 'call') byCall(p, o, b);
   else if (o.by === 'module') byModule(p, o, b);
   else byOp(p, o, b);
+  const tree = b.finish();
+  return o.inverted ? invert(tree) : tree;
+}
+
+/** The stacks of a sampled recording; a node's value is how many samples are in it and below. */
+export function sampleTree(p: Profile, o: Pick<TreeOptions, 'range' | 'mineOnly' | 'inverted'>): TreeNode {
+  const b = new Builder('all samples');
+  const at = p.columns['sample.at'] ?? new Float64Array(0);
+  const stack = p.columns['sample.stack'] ?? new Int32Array(at.length).fill(-1);
+  const parent = p.columns['frame.parent'] ?? new Int32Array(0);
+  const site = p.columns['frame.site'] ?? new Int32Array(0);
+  const places: TreeNode[] = new Array(parent.length);
+  for (let f = 0; f < parent.length; f++) {
+    const up = parent[f] >= 0 && parent[f] < f ? places[parent[f]] : b.root;
+    const s = p.header.sites[site[f]];
+    const line = s ? p.lineOf[site[f]] : -1;
+    places[f] = o.mineOnly && !s?.own ? up : b.child(up, {
+      id: `s${site[f]}`, name: s ? s.function || p.lineName(line) : '?', detail: s && s.function ? p.lineName(line) : '',
+      family: s?.own ? 'contraction' : 'scope', key: line >= 0 ? `line:${line}` : '', mine: s?.own ?? false });
+  }
+  for (let i = 0; i < at.length; i++) {
+    if (!contains(o.range, at[i])) continue;
+    const node = places[stack[i]] ?? b.root;
+    node.own++;
+    node.calls++;
+  }
   const tree = b.finish();
   return o.inverted ? invert(tree) : tree;
 }

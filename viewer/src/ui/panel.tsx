@@ -100,7 +100,7 @@ function Work({ p, s, sum }: { p: Profile; s: Selection; sum: Summary }) {
           ['its own', `${format.time(sum.time)} · ${format.percent(sum.time / whole)}`],
           ['cumulative', sum.cumulative > sum.time * 1.001 ? format.time(sum.cumulative) : null],
           ['median call', sum.calls > 1 ? format.time(sum.median) : null],
-          ['forward', sum.phases[1] + sum.phases[2] > 0 ? format.time(sum.phases[0]) : null],
+          ['forward', sum.phases[0] > 0 && sum.phases[1] + sum.phases[2] > 0 ? format.time(sum.phases[0]) : null],
           ['backward', sum.phases[1] > 0 ? format.time(sum.phases[1]) : null],
           ['update', sum.phases[2] > 0 ? format.time(sum.phases[2]) : null],
           ['held up', sum.stalled > 0 ? format.time(sum.stalled) : null],

@@ -194,9 +194,8 @@ function kindOf(key: string, rows: ReportTable['rows']): Kind {
   if (key.endsWith('seconds')) return 'time';
   if (key.endsWith('bytes')) return 'bytes';
   if (key === 'share' || key.endsWith('_share')) return 'percent';
-  if (/^(n?calls|occurrences|parameters|mult_adds|blocks|line|op_calls|page_faults|switches|count|times)$/.test(key)) return 'count';
   if (key === 'flops') return 'flops';
-  return 'number';
+  return rows.every((r) => r[key] === null || Number.isInteger(r[key])) ? 'count' : 'number';
 }
 
 /** A table of the C++ report as it is. */
@@ -206,7 +205,8 @@ export function reportSpec(
   const firstText = table.columns.find((c) => kindOf(c.key, table.rows) === 'text');
   return {
     name, label, rows: table.rows,
-    columns: table.columns.map((c) => {
+    // Bars drawn with letters are for terminals.
+    columns: table.columns.filter((c) => c.key !== 'bar').map((c) => {
       const kind = c.key === firstText?.key ? 'name' : kindOf(c.key, table.rows);
       const seconds = kind === 'time';
       return {

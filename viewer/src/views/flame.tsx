@@ -8,7 +8,7 @@ import { tone, verdicts } from '../model/compare';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
 import { parseSelection } from '../model/selection';
-import { buildTree, find, layout, nodesOf, pathOf, type By, type Cell, type TreeNode, type Weight } from '../model/tree';
+import { buildTree, find, layout, nodesOf, pathOf, sampleTree, type By, type Cell, type TreeNode, type Weight } from '../model/tree';
 import { comparison, mask, option, range, say, setOption } from '../state/store';
 import { Check, Choice, FamilyLegend, Missing, program } from '../ui/common';
 import { Figure } from '../ui/figure';
@@ -20,7 +20,10 @@ const GAP = 1;
 /** Below this width a cell is drawn without its own edge. */
 const EDGE = 3;
 
-const unit = (weight: Weight): ((v: number) => string) => (weight === 'time' ? format.time : weight === 'bytes' ? format.bytes : format.flops);
+function unit(weight: Weight): (v: number) => string {
+  if (weight === 'samples') return (v) => `${format.count(v)} samples`;
+  return weight === 'time' ? format.time : weight === 'bytes' ? format.bytes : format.flops;
+}
 
 function colorOf(g: Painter, cell: Cell, lens: boolean, verdict: ((name: string) => string) | null): { fill: string; pattern: ReturnType<typeof familyPattern> } {
   const t = g.theme;
@@ -136,8 +139,8 @@ function tableOf(top: TreeNode, weight: Weight): TableSpec<TreeNode> {
     columns: [
       { key: 'name', title: 'name', kind: 'name', value: (n) => (n.detail ? `${n.name} · ${n.detail}` : n.name) },
       { key: 'path', title: 'below', kind: 'text', value: (n) => format.cut(path(n).join(' › '), 80) },
-      { key: 'value', title: weight === 'time' ? 'time' : weight, kind: weight, value: (n) => n.value, bar: true },
-      { key: 'own', title: 'its own', kind: weight, value: (n) => n.own },
+      { key: 'value', title: weight === 'time' ? 'time' : weight, kind: weight === 'samples' ? 'count' : weight, value: (n) => n.value, bar: true },
+      { key: 'own', title: 'its own', kind: weight === 'samples' ? 'count' : weight, value: (n) => n.own },
       { key: 'share', title: 'of all', kind: 'percent', value: (n) => n.value / top.value },
       { key: 'calls', title: 'calls', kind: 'count', value: (n) => n.calls },
     ],
@@ -156,7 +159,8 @@ const deepest = (cells: Cell[]): number => cells.reduce((most, c) => Math.max(mo
 
 export function Flame({ p }: { p: Profile }) {
   const by = option('flame.by', 'call') as By;
-  const weight = option('flame.weight', 'time') as Weight;
+  const sampled = p.n === 0 && p.rowsOf('sample') > 0;
+  const weight = sampled ? 'samples' : (option('flame.weight', 'time') as Weight);
   const shape = option('flame.shape', 'icicle');
   const inverted = option('flame.inverted', '') === '1';
   const mineOnly = option('flame.mine', '') === '1';
@@ -165,9 +169,11 @@ export function Flame({ p }: { p: Profile }) {
   const rootPath = option('flame.root', '');
   const selection = mask.value;
   const tree = useMemo(
-    () => buildTree(p, { by, weight, inverted, range: range.value, mask: selection, mineOnly }),
+    () => (sampled
+      ? sampleTree(p, { range: range.value, mineOnly, inverted })
+      : buildTree(p, { by, weight, inverted, range: range.value, mask: selection, mineOnly })),
     [p, by, weight, inverted, range.value, selection, mineOnly]);
-  if (p.n === 0)
+  if (p.n === 0 && !sampled)
     return <><h2>Flame</h2><Missing what="events" title="This profile has no calls with times" why="A flame needs every call with its times." command={`pellucid profile -- ${program()}`} /></>;
   const top = find(tree, rootPath ? rootPath.split('.') : []);
   const sunburst = shape === 'sunburst';
@@ -196,8 +202,8 @@ export function Flame({ p }: { p: Profile }) {
       <h2>Flame</h2>
       <div class="tools">
         <Choice name="flame.shape" fallback="icicle" label="shape" values={{ icicle: 'icicle', flame: 'flame', sunburst: 'sunburst' }} />
-        <Choice name="flame.by" fallback="call" label="by" values={{ call: 'call path', module: 'module', op: 'op' }} />
-        <Choice name="flame.weight" fallback="time" label="width" values={{ time: 'time', bytes: 'bytes', flops: 'FLOPs' }} />
+        {!sampled && <Choice name="flame.by" fallback="call" label="by" values={{ call: 'call path', module: 'module', op: 'op' }} />}
+        {!sampled && <Choice name="flame.weight" fallback="time" label="width" values={{ time: 'time', bytes: 'bytes', flops: 'FLOPs' }} />}
         <span class="group">
           <Check name="flame.inverted" label="inverted" />
           <Check name="flame.mine" label="only my code" />
@@ -224,11 +230,11 @@ export function Flame({ p }: { p: Profile }) {
         {top.parent && <button type="button" onClick={() => setOption('flame.root', '', true)}>reset</button>}
       </div>
       <Figure
-        name="flame" title={`${unit(weight)(top.value)} by ${by === 'call' ? 'call path' : by}${inverted ? ', callers below callees' : ''}`}
+        name="flame" title={`${unit(weight)(top.value)} by ${sampled || by === 'call' ? 'call path' : by}${inverted ? ', callers below callees' : ''}`}
         height={sunburst ? 560 : Math.max(2, rows) * rowHeight(rows)} paint={paint} table={() => tableOf(top, weight)}
         label={`${shape} of ${top.name}, ${unit(weight)(top.value)}`}
         gestures={{ left: 0, right: (w) => w, fit: () => setOption('flame.root', '', true) }} />
-      <FamilyLegend><span>grey grid: other, drawn together</span></FamilyLegend>
+      {sampled ? <p class="note">Coloured: lines of the program; grey: everything else.</p> : <FamilyLegend><span>grey grid: other, drawn together</span></FamilyLegend>}
     </>
   );
 }

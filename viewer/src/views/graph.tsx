@@ -101,7 +101,7 @@ function paintGroups(g: Painter, s: Scene): void {
   }
   for (const [id, b] of groups) {
     g.frame(b.x0 - 5, b.y0 - 5, b.x1 - b.x0 + 10, b.y1 - b.y0 + 10, g.theme.accent, 2, [6, 4]);
-    g.text(`fused ${id}`, b.x0 - 4, b.y0 - 11, { size: 10, color: g.theme.accent });
+    g.text(`fused ${id}`, b.x1 + 5, b.y1 + 12, { size: 10, color: g.theme.accent, anchor: 'end' });
   }
 }
 

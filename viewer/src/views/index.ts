@@ -24,7 +24,7 @@ const events = (p: Profile): boolean => p.n > 0;
 
 export const VIEWS: View[] = [
   { id: 'overview', title: 'Overview', view: Overview },
-  { id: 'flame', title: 'Flame', view: Flame, has: events },
+  { id: 'flame', title: 'Flame', view: Flame, has: (p) => p.n > 0 || p.rowsOf('sample') > 0 },
   { id: 'timeline', title: 'Timeline', view: Timeline, has: events },
   { id: 'calls', title: 'Calls', view: Calls, has: events },
   { id: 'layers', title: 'Layers', view: Layers, has: (p) => p.header.modules.length > 0 },

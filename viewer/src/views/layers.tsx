@@ -114,7 +114,7 @@ function RunLayers({ p }: { p: Profile }) {
     ],
   };
   const parameter = option('layers.parameter', rows[0]?.name ?? '');
-  const bins = useMemo(() => histogram(log, parameter, what === 'gradient' ? 'gradients' : 'weights'), [log, parameter, what]);
+  const bins = useMemo(() => (what === 'gradient' ? histogram(log, parameter, 'gradients') : null) ?? histogram(log, parameter, 'weights'), [log, parameter, what]);
   return (
     <>
       <div class="tools"><Choice name="layers.what" fallback="gradient" label="over the steps" values={QUANTITIES} /></div>

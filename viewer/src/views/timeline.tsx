@@ -16,10 +16,10 @@ import { Figure } from '../ui/figure';
 import type { TableSpec } from '../ui/table';
 
 const LEFT = 92;
-const ROW = 18;
+const ROW = 20;
 const STEPS = 16;
 const STALL = 12;
-const MEMORY = 72;
+const MEMORY = 56;
 const AXIS = 20;
 const MOST_DEPTHS = 40;
 const SMALLEST_NS = 20;
@@ -35,7 +35,7 @@ function threadName(p: Profile, thread: number): string {
   return t ? `${t.name || 'thread'} ${t.number}` : 'thread';
 }
 
-function callRow(p: Profile, row: Row, selection: Uint8Array | null): Lane['paint'] {
+function callRow(p: Profile, row: Row, selection: Uint8Array | null, few: number[]): Lane['paint'] {
   return (g, y, x, t0, t1) => {
     const plot = g.width - LEFT;
     for (const piece of pieces(p.rows, row, p.event.begin, p.event.end, t0, t1, plot)) {
@@ -62,8 +62,28 @@ function callRow(p: Profile, row: Row, selection: Uint8Array | null): Lane['pain
           x: left, y, w: 1, h: ROW, id: `e${i}`, title: `${format.count(piece.count)} calls, the longest is ${p.name(i)}`,
           details: [format.time(p.time(i))], select: { kind: 'call', id: String(i) }, open: () => fitEvent(p, i) });
     }
-    void x;
+    for (const i of few) {
+      if (p.rows.depth[i] !== row.depth || p.event.thread[i] !== row.thread || p.event.end[i] < t0 || p.event.begin[i] > t1) continue;
+      const left = Math.max(LEFT, x(p.event.begin[i]));
+      const w = Math.min(g.width, x(p.event.end[i])) - left;
+      if (w < 2) g.rect(left, y, 2, ROW - 1, g.theme.text);
+    }
   };
+}
+
+/** More lit calls than this need no mark of their own: they are seen. */
+const FEW = 5000;
+
+/** The lit calls, if they are so few that a longer neighbour may hide them. */
+function fewLit(selection: Uint8Array | null): number[] {
+  const out: number[] = [];
+  if (!selection) return out;
+  for (let i = 0; i < selection.length; i++) {
+    if (!selection[i]) continue;
+    if (out.length === FEW) return [];
+    out.push(i);
+  }
+  return out;
 }
 
 /** The view closes in on a call, with a margin. */
@@ -75,12 +95,13 @@ function fitEvent(p: Profile, i: number): void {
 function lanes(p: Profile): Lane[] {
   const out: Lane[] = [];
   const selection = mask.value;
+  const few = fewLit(selection);
   if (p.rowsOf('step') > 0) out.push({ title: 'steps', height: STEPS, paint: (g, y, x, t0, t1) => paintSteps(g, p, y, x, t0, t1) });
   if (option('timeline.modules', '') === '1') out.push({ title: 'modules', height: ROW, paint: (g, y, x, t0, t1) => paintModules(g, p, y, x, t0, t1) });
   let thread = -2;
   for (const row of p.rows.rows) {
     if (row.depth >= MOST_DEPTHS) continue;
-    out.push({ title: row.thread !== thread ? threadName(p, row.thread) : '', height: ROW, paint: callRow(p, row, selection) });
+    out.push({ title: row.thread !== thread ? threadName(p, row.thread) : '', height: ROW, paint: callRow(p, row, selection, few) });
     thread = row.thread;
   }
   if (p.rowsOf('pool') > 0)
@@ -144,16 +165,10 @@ function paintMemory(g: Painter, y: number, t0: number, t1: number): void {
   const m = memory.value;
   if (!m || !(m.peak.bytes > 0)) return;
   const columns = Math.max(1, Math.floor((g.width - LEFT) / 2));
-  const rows = m.stacked(t0, t1, columns);
-  const base = new Float64Array(columns);
-  rows.forEach((row, c) => {
-    if (!row.some((v) => v > 0)) return;
-    const top = row.map((v, i) => base[i] + v);
-    const yOf = (v: number): number => y + MEMORY - (v / m.peak.bytes) * (MEMORY - 10);
-    const shape = stepArea(columns, (i) => LEFT + 2 * i, (i) => yOf(base[i]), (i) => yOf(top[i]));
-    g.path(shape, g.theme.series[c % g.theme.series.length], null, 1, PATTERNS[c % PATTERNS.length], c >= g.theme.series.length ? 0.6 : 1);
-    base.set(top);
-  });
+  const sums = new Float64Array(columns);
+  for (const row of m.stacked(t0, t1, columns)) row.forEach((v, i) => (sums[i] += v));
+  const top = (i: number): number => y + MEMORY - (sums[i] / m.peak.bytes) * (MEMORY - 10);
+  g.path(stepArea(columns, (i) => LEFT + 2 * i, () => y + MEMORY, top), mix(g.theme.accent, g.theme.back, 0.6));
   g.text(format.bytes(m.peak.bytes), LEFT - 6, y + 12, { anchor: 'end', size: 10, color: g.theme.dim });
   g.line([[LEFT, y + 10], [g.width, y + 10]], g.theme.line, 1, [3, 3]);
   g.hit({ x: LEFT, y, w: g.width - LEFT, h: MEMORY, id: 'memory', title: 'Memory in use', details: [`at most ${format.bytes(m.peakIn(t0, t1).bytes)} here`, `${format.bytes(m.peak.bytes)} at the peak`] });
