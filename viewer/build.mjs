@@ -38,7 +38,9 @@ async function buildPage() {
   const zipped = gzipSync(app, { level: 9 }).length + gzipSync(style, { level: 9 }).length;
   const size = Buffer.byteLength(app) + Buffer.byteLength(style);
   if (size > LARGEST || zipped > LARGEST_ZIPPED)
-    throw new Error(`the page has ${size} bytes of code (${zipped} gzipped); at most ${LARGEST} (${LARGEST_ZIPPED}) are allowed`);
+    throw new Error(
+      `the page has ${size} bytes of code (${zipped} gzipped); at most ${LARGEST} (${LARGEST_ZIPPED}) are allowed`,
+    );
   await mkdir(out, { recursive: true });
   await writeFile(join(out, 'app.js'), app);
   await writeFile(join(out, 'app.css'), style);

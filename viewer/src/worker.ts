@@ -17,7 +17,12 @@ async function run(job: Job): Promise<Prepared> {
 }
 
 function buffers(prepared: Prepared): Transferable[] {
-  const arrays = [...Object.values(prepared.columns), prepared.rows.depth, prepared.rows.order, ...prepared.rows.levels];
+  const arrays = [
+    ...Object.values(prepared.columns),
+    prepared.rows.depth,
+    prepared.rows.order,
+    ...prepared.rows.levels,
+  ];
   return [...new Set(arrays.map((a) => a.buffer))];
 }
 

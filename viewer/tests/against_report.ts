@@ -17,10 +17,12 @@ function same(what: string, page: number, report: Value | undefined): void {
   compared++;
   const theirs = Number(report);
   // Seconds are printed from whole nanoseconds; sums of doubles differ in their last digits.
-  if (!(Math.abs(page - theirs) <= 1e-9 * Math.max(1, Math.abs(theirs)))) differences.push(`${what}: the page has ${page}, the report ${report}`);
+  if (!(Math.abs(page - theirs) <= 1e-9 * Math.max(1, Math.abs(theirs))))
+    differences.push(`${what}: the page has ${page}, the report ${report}`);
 }
 
-const table = (p: Profile, report: string, name: string): ReportTable | undefined => p.header.tables[report]?.find((t) => t.name === name);
+const table = (p: Profile, report: string, name: string): ReportTable | undefined =>
+  p.header.tables[report]?.find((t) => t.name === name);
 
 function compareCalls(p: Profile): void {
   const rows = new Map<string, { calls: number; own: number; cumulative: number }>();
@@ -49,10 +51,14 @@ function compareMemory(p: Profile): number[] {
   const alive = m.alive(m.peak.place);
   same('the peak', m.peak.bytes, p.header.totals.peak_bytes);
   const categories = new Map(blockTree(p, alive).children.map((c) => [c.name, c.bytes]));
-  for (const r of table(p, 'peak', 'peak-by-category')?.rows ?? []) if (categories.has(String(r.name))) same(`${r.name} at the peak`, categories.get(String(r.name)) as number, r.bytes);
+  for (const r of table(p, 'peak', 'peak-by-category')?.rows ?? [])
+    if (categories.has(String(r.name)))
+      same(`${r.name} at the peak`, categories.get(String(r.name)) as number, r.bytes);
   const byLine = new Map<string, number>();
-  for (const l of lineFigures(p, null, alive)) byLine.set(p.lineName(l.line), (byLine.get(p.lineName(l.line)) ?? 0) + l.atPeak);
-  for (const r of table(p, 'peak', 'peak-by-line')?.rows ?? []) if (byLine.has(String(r.name))) same(`${r.name} at the peak`, byLine.get(String(r.name)) as number, r.bytes);
+  for (const l of lineFigures(p, null, alive))
+    byLine.set(p.lineName(l.line), (byLine.get(p.lineName(l.line)) ?? 0) + l.atPeak);
+  for (const r of table(p, 'peak', 'peak-by-line')?.rows ?? [])
+    if (byLine.has(String(r.name))) same(`${r.name} at the peak`, byLine.get(String(r.name)) as number, r.bytes);
   return alive;
 }
 
@@ -68,7 +74,11 @@ function compareModules(p: Profile, alive: number[]): void {
 
 for (const file of process.argv.slice(2)) {
   const p = new Profile(prepare(readContainer(new Uint8Array(readFileSync(file)))));
-  same('the sum of the parts', p.header.parts.reduce((sum, part) => sum + part.ns, 0), p.header.totals.total_ns);
+  same(
+    'the sum of the parts',
+    p.header.parts.reduce((sum, part) => sum + part.ns, 0),
+    p.header.totals.total_ns,
+  );
   compareCalls(p);
   compareModules(p, compareMemory(p));
 }

@@ -3,13 +3,17 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { DataError, decodeColumn } from '../src/data/columns';
+import { crc32 } from '../src/data/crc32';
 import { readContainer } from '../src/data/container';
 import { inflateRaw, fromBase64 } from '../src/data/inflate';
 import { encodeColumn, makeContainer, profileContainer } from './fixture';
 
 const CASES: [string, number[]][] = [
-  ['delta', [0, 5, 3, 2 ** 40, 2 ** 40 + 1, -1]], ['zigzag', [0, -1, 1, -(2 ** 45), 2 ** 52]],
-  ['varint', [0, 127, 128, 2 ** 53 - 1]], ['f64', [0.5, -1e300, 3]], ['u8', [0, 255, 7]],
+  ['delta', [0, 5, 3, 2 ** 40, 2 ** 40 + 1, -1]],
+  ['zigzag', [0, -1, 1, -(2 ** 45), 2 ** 52]],
+  ['varint', [0, 127, 128, 2 ** 53 - 1]],
+  ['f64', [0.5, -1e300, 3]],
+  ['u8', [0, 255, 7]],
 ];
 
 for (const [encoding, values] of CASES)
@@ -30,7 +34,24 @@ test('a column that is too short, too long or of an unknown encoding is refused'
   assert.throws(() => decodeColumn('a.b', info, Uint8Array.of(1)), /the column a.b ends in row 1 of 2/);
   assert.throws(() => decodeColumn('a.b', info, Uint8Array.of(1, 2, 3)), /longer than its 2 rows/);
   assert.throws(() => decodeColumn('a.b', info, new Uint8Array(12).fill(255)), /more than 64 bits/);
-  assert.throws(() => decodeColumn('a.b', { ...info, encoding: 'zstd' }, Uint8Array.of(1, 2)), /'zstd', which this page does not know/);
+  assert.throws(
+    () => decodeColumn('a.b', { ...info, encoding: 'zstd' }, Uint8Array.of(1, 2)),
+    /'zstd', which this page does not know/,
+  );
+});
+
+test('CRC-32 is that of zlib, for lengths around a step of eight bytes', () => {
+  const bytes = new TextEncoder().encode('abcdefghij');
+  const known: [number, number][] = [
+    [0, 0],
+    [1, 0xe8b7be43],
+    [7, 0x312a6aa6],
+    [8, 0xaeef2a50],
+    [9, 0x8da988af],
+    [10, 0x3981703a],
+  ];
+  for (const [length, value] of known) assert.equal(crc32(bytes.subarray(0, length)), value, `${length} bytes`);
+  assert.equal(crc32(Uint8Array.from({ length: 768 }, (_, i) => i % 256)), 0xb0c0df2a);
 });
 
 test('foreign, newer, empty and cut files are named as such', () => {
@@ -60,7 +81,8 @@ test('2,000 damaged containers are read or refused, never anything else', () => 
   const random = (): number => (state = (state * 1103515245 + 12345) % 2147483648) / 2147483648;
   for (let i = 0; i < 2000; i++) {
     const bytes = whole.slice(0, random() < 0.3 ? Math.floor(random() * whole.length) : whole.length);
-    for (let k = 0; k < 1 + random() * 4; k++) bytes[Math.floor(random() * Math.min(bytes.length, random() < 0.5 ? 600 : bytes.length))] = random() * 256;
+    for (let k = 0; k < 1 + random() * 4; k++)
+      bytes[Math.floor(random() * Math.min(bytes.length, random() < 0.5 ? 600 : bytes.length))] = random() * 256;
     try {
       readContainer(bytes);
     } catch (error) {

@@ -52,9 +52,29 @@ export function makeContainer(header: Record<string, unknown>, columns: Record<s
   return out;
 }
 
-export const HOSTILE = '</script><img src=x onerror=alert(1)>\u0000\u202e"\'`${1}&<!--' ;
+export const HOSTILE = '</script><img src=x onerror=alert(1)>\u0000\u202e"\'`${1}&<!--';
 
-const EVENT_COLUMNS = ['begin', 'end', 'parent', 'signature', 'thread', 'site', 'module', 'forward', 'stack', 'step', 'self', 'allocated', 'freed', 'phase', 'flags', 'inputs', 'ceiling_ns', 'first', 'stalled'] as const;
+const EVENT_COLUMNS = [
+  'begin',
+  'end',
+  'parent',
+  'signature',
+  'thread',
+  'site',
+  'module',
+  'forward',
+  'stack',
+  'step',
+  'self',
+  'allocated',
+  'freed',
+  'phase',
+  'flags',
+  'inputs',
+  'ceiling_ns',
+  'first',
+  'stalled',
+] as const;
 type Event = Record<(typeof EVENT_COLUMNS)[number], number>;
 
 interface Options {
@@ -80,7 +100,14 @@ const NAMES: [string, string, string, number, number][] = [
 /** A deterministic stand-in for noise. */
 const wobble = (i: number): number => 1 + ((i * 7919) % 101) / 400;
 
-function build(steps: number): { events: Event[]; ends: number; stepSpans: [number, number][]; blocks: Record<string, number>[]; stalls: number[][]; saved: number[][] } {
+function build(steps: number): {
+  events: Event[];
+  ends: number;
+  stepSpans: [number, number][];
+  blocks: Record<string, number>[];
+  stalls: number[][];
+  saved: number[][];
+} {
   const events: Event[] = [];
   const blocks: Record<string, number>[] = [];
   const stalls: number[][] = [];
@@ -90,9 +117,36 @@ function build(steps: number): { events: Event[]; ends: number; stepSpans: [numb
   let now = 1000;
   let order = 0;
   const open: number[] = [];
-  const begin = (signature: number, site: number, module: number, phase: number, step: number, forward = -1): number => {
+  const begin = (
+    signature: number,
+    site: number,
+    module: number,
+    phase: number,
+    step: number,
+    forward = -1,
+  ): number => {
     const id = events.length;
-    events.push({ begin: now, end: now, parent: open[open.length - 1] ?? -1, signature, thread: 0, site, module, forward, stack: -1, step, self: 0, allocated: 0, freed: 0, phase, flags: 0, inputs: 0, ceiling_ns: -1, first: seen.has(signature) ? 0 : 1, stalled: 0 });
+    events.push({
+      begin: now,
+      end: now,
+      parent: open[open.length - 1] ?? -1,
+      signature,
+      thread: 0,
+      site,
+      module,
+      forward,
+      stack: -1,
+      step,
+      self: 0,
+      allocated: 0,
+      freed: 0,
+      phase,
+      flags: 0,
+      inputs: 0,
+      ceiling_ns: -1,
+      first: seen.has(signature) ? 0 : 1,
+      stalled: 0,
+    });
     seen.add(signature);
     open.push(id);
     now += 200;
@@ -116,8 +170,28 @@ function build(steps: number): { events: Event[]; ends: number; stepSpans: [numb
     end();
     return id;
   };
-  const block = (event: number, bytes: number, category: number, freedBy: number, at: number, freedAt: number): number => {
-    blocks.push({ begin: at, end: freedAt, bytes, event, freed_by: freedBy, thread: 0, category, before: 0, order: order++, freed_order: -1, site: events[event]?.site ?? -1, module: events[event]?.module ?? -1 });
+  const block = (
+    event: number,
+    bytes: number,
+    category: number,
+    freedBy: number,
+    at: number,
+    freedAt: number,
+  ): number => {
+    blocks.push({
+      begin: at,
+      end: freedAt,
+      bytes,
+      event,
+      freed_by: freedBy,
+      thread: 0,
+      category,
+      before: 0,
+      order: order++,
+      freed_order: -1,
+      site: events[event]?.site ?? -1,
+      module: events[event]?.module ?? -1,
+    });
     events[event].allocated += bytes;
     return blocks.length - 1;
   };
@@ -163,7 +237,8 @@ function build(steps: number): { events: Event[]; ends: number; stepSpans: [numb
 
 const column = (rows: Record<string, number>[], key: string): number[] => rows.map((r) => r[key]);
 
-const SOURCE = '// A two-layer net.\n#include "pellucid/pellucid.h"\nint main() {\n  Tensor y = net->forward(x);  // here\n  Tensor loss = mse_loss(y, t);\n  loss.backward();\n  optimizer.step();\n}\n';
+const SOURCE =
+  '// A two-layer net.\n#include "pellucid/pellucid.h"\nint main() {\n  Tensor y = net->forward(x);  // here\n  Tensor loss = mse_loss(y, t);\n  loss.backward();\n  optimizer.step();\n}\n';
 
 export function profileContainer({ steps = 20, hostile = false, events: hasEvents = true }: Options = {}): Uint8Array {
   const { events, ends, stepSpans, blocks, stalls, saved } = build(hasEvents ? steps : 0);
@@ -171,9 +246,14 @@ export function profileContainer({ steps = 20, hostile = false, events: hasEvent
   const columns: Record<string, [Numbers, string]> = {};
   if (hasEvents) {
     for (const key of EVENT_COLUMNS)
-      columns[`event.${key}`] = [column(events, key), key === 'first' ? 'u8' : key === 'begin' || key === 'end' ? 'delta' : 'zigzag'];
+      columns[`event.${key}`] = [
+        column(events, key),
+        key === 'first' ? 'u8' : key === 'begin' || key === 'end' ? 'delta' : 'zigzag',
+      ];
     for (const key of Object.keys(blocks[0])) columns[`allocation.${key}`] = [column(blocks, key), 'zigzag'];
-    ['kind', 'begin', 'duration', 'thread', 'event', 'count'].forEach((key, k) => (columns[`stall.${key}`] = [stalls.map((s) => s[k]), 'zigzag']));
+    ['kind', 'begin', 'duration', 'thread', 'event', 'count'].forEach(
+      (key, k) => (columns[`stall.${key}`] = [stalls.map((s) => s[k]), 'zigzag']),
+    );
     ['event', 'allocation', 'name'].forEach((key, k) => (columns[`saved.${key}`] = [saved.map((s) => s[k]), 'zigzag']));
     columns['step.begin'] = [stepSpans.map((s) => s[0]), 'delta'];
     columns['step.end'] = [stepSpans.map((s) => s[1]), 'delta'];
@@ -182,35 +262,150 @@ export function profileContainer({ steps = 20, hostile = false, events: hasEvent
   const inOps = ops.reduce((sum, e) => sum + e.self, 0);
   const atCeiling = ops.reduce((sum, e) => sum + Math.min(e.self, e.ceiling_ns), 0);
   const inScopes = events.reduce((sum, e) => sum + e.self, 0) - inOps;
-  const parts: [string, number][] = [['ops, at the compute ceiling', atCeiling], ['ops, below both ceilings', inOps - atCeiling], ['scopes between their ops', inScopes], ['outside every op and scope', ends - inOps - inScopes]];
-  return makeContainer({
-    kind: 'profile', name: name('two_layer.pellucid'), format: 5, pellucid: '0.1.0',
-    run: { program: name('./two_layer'), mode: 'trace', duration: ends, threads: 2 },
-    missing: { stacks: { why: 'This recording has no call stacks.', command: 'pellucid profile --stacks -- ./two_layer' } },
-    notes: [name('a note')], warnings: [],
-    machine: { flops: 2e11, bandwidth: { L1: 4e11, L2: 2e11, memory: 3.5e10 }, threads: 2 },
-    sentence: name('two_layer.cpp:4 (mm) takes most of the time.'),
-    parts: parts.map(([text, ns]) => ({ name: text, ns, share: ns / ends })),
-    totals: { duration_ns: ends, total_ns: ends, ops: ops.length, peak_bytes: 451200, flops: 1e9, bytes: 1e8, at_best_ns: atCeiling },
-    tables: { advice: { tables: [{ name: 'advice', heading: '', footing: '', columns: [], rows: [{ share: 0.2, of: 'time', advice: name('make it smaller'), because: 'it is large' }] }] } },
-    signatures: NAMES.map(([kind, text, family, flops, bytes]) => ({ kind, name: name(text), family, inputs: kind === 'op' ? [['float32', [64, 1000]], ['float32', [1000, 100]]] : [], outputs: [], attributes: name(''), flops, contraction_flops: flops, bytes, bound: kind === 'op' ? 'compute' : '' })),
-    sites: [4, 5, 6, 7].map((line) => ({ file: name('/src/two_layer.cpp'), line, function: name('main'), object: '', python: false, own: true })),
-    modules: [{ parent: -1, name: '', path: '', type: name('Sequential'), parameters: 0, parameter_bytes: 0 }, { parent: 0, name: name('fc1'), path: name('fc1'), type: 'Linear', parameters: 100100, parameter_bytes: 400400 }, { parent: 0, name: 'act', path: 'act', type: 'ReLU', parameters: 0, parameter_bytes: 0 }],
-    threads: [{ process: 1, number: 1, name: name('two_layer') }],
-    categories: ['other', 'parameter', 'activation', 'gradient', 'optimizer', 'temporary', 'data', 'packed'],
-    sources: [{ file: name('/src/two_layer.cpp'), hash: '1', changed: hostile, text: hostile ? `${SOURCE}// ${HOSTILE}\n` : SOURCE }],
-    graphs: [smallGraph(hostile ? HOSTILE : '')],
-  }, columns);
+  const parts: [string, number][] = [
+    ['ops, at the compute ceiling', atCeiling],
+    ['ops, below both ceilings', inOps - atCeiling],
+    ['scopes between their ops', inScopes],
+    ['outside every op and scope', ends - inOps - inScopes],
+  ];
+  return makeContainer(
+    {
+      kind: 'profile',
+      name: name('two_layer.pellucid'),
+      format: 5,
+      pellucid: '0.1.0',
+      run: { program: name('./two_layer'), mode: 'trace', duration: ends, threads: 2 },
+      missing: {
+        stacks: { why: 'This recording has no call stacks.', command: 'pellucid profile --stacks -- ./two_layer' },
+      },
+      notes: [name('a note')],
+      warnings: [],
+      machine: { flops: 2e11, bandwidth: { L1: 4e11, L2: 2e11, memory: 3.5e10 }, threads: 2 },
+      sentence: name('two_layer.cpp:4 (mm) takes most of the time.'),
+      parts: parts.map(([text, ns]) => ({ name: text, ns, share: ns / ends })),
+      totals: {
+        duration_ns: ends,
+        total_ns: ends,
+        ops: ops.length,
+        peak_bytes: 451200,
+        flops: 1e9,
+        bytes: 1e8,
+        at_best_ns: atCeiling,
+      },
+      tables: {
+        advice: {
+          tables: [
+            {
+              name: 'advice',
+              heading: '',
+              footing: '',
+              columns: [],
+              rows: [{ share: 0.2, of: 'time', advice: name('make it smaller'), because: 'it is large' }],
+            },
+          ],
+        },
+      },
+      signatures: NAMES.map(([kind, text, family, flops, bytes]) => ({
+        kind,
+        name: name(text),
+        family,
+        inputs:
+          kind === 'op'
+            ? [
+                ['float32', [64, 1000]],
+                ['float32', [1000, 100]],
+              ]
+            : [],
+        outputs: [],
+        attributes: name(''),
+        flops,
+        contraction_flops: flops,
+        bytes,
+        bound: kind === 'op' ? 'compute' : '',
+      })),
+      sites: [4, 5, 6, 7].map((line) => ({
+        file: name('/src/two_layer.cpp'),
+        line,
+        function: name('main'),
+        object: '',
+        python: false,
+        own: true,
+      })),
+      modules: [
+        { parent: -1, name: '', path: '', type: name('Sequential'), parameters: 0, parameter_bytes: 0 },
+        {
+          parent: 0,
+          name: name('fc1'),
+          path: name('fc1'),
+          type: 'Linear',
+          parameters: 100100,
+          parameter_bytes: 400400,
+        },
+        { parent: 0, name: 'act', path: 'act', type: 'ReLU', parameters: 0, parameter_bytes: 0 },
+      ],
+      threads: [{ process: 1, number: 1, name: name('two_layer') }],
+      categories: ['other', 'parameter', 'activation', 'gradient', 'optimizer', 'temporary', 'data', 'packed'],
+      sources: [
+        {
+          file: name('/src/two_layer.cpp'),
+          hash: '1',
+          changed: hostile,
+          text: hostile ? `${SOURCE}// ${HOSTILE}\n` : SOURCE,
+        },
+      ],
+      graphs: [smallGraph(hostile ? HOSTILE : '')],
+    },
+    columns,
+  );
 }
 
 /** a = x**2; b = sin(a); y = b*x, with values and gradients, one box and one fused pair. */
 export function smallGraph(more = ''): Record<string, unknown> {
-  const node = (id: number, label: string, x: number, y: number, value: number, gradient: number, box = -1, group = -1): Record<string, unknown> => ({
-    id, name: label + more, label: label + more, family: id === 0 ? 'other' : 'pointwise', box, x, y, w: 90, h: 52, time_ns: 1000 * (id + 1), bytes: 8, flops: 1, site: 0, module: 0, event: id, value, gradient, shape: '[]', group });
+  const node = (
+    id: number,
+    label: string,
+    x: number,
+    y: number,
+    value: number,
+    gradient: number,
+    box = -1,
+    group = -1,
+  ): Record<string, unknown> => ({
+    id,
+    name: label + more,
+    label: label + more,
+    family: id === 0 ? 'other' : 'pointwise',
+    box,
+    x,
+    y,
+    w: 90,
+    h: 52,
+    time_ns: 1000 * (id + 1),
+    bytes: 8,
+    flops: 1,
+    site: 0,
+    module: 0,
+    event: id,
+    value,
+    gradient,
+    shape: '[]',
+    group,
+  });
   return {
-    title: `autograd${more}`, kind: 'autograd',
-    nodes: [node(0, 'x', 0, 0, 2, 1.2), node(1, 'a = x**2', 0, 0, 4, 0.3, 0, 0), node(2, 'b = sin(a)', 0, 90, -0.7568, 2, 0, 0), node(3, 'y = b*x', 0, 200, -1.5136, 1)],
-    edges: [[0, 1], [1, 2], [2, 3], [0, 3]].map(([from, to]) => ({ from, to, label: '[]', kind: 'data', points: [] })),
+    title: `autograd${more}`,
+    kind: 'autograd',
+    nodes: [
+      node(0, 'x', 0, 0, 2, 1.2),
+      node(1, 'a = x**2', 0, 0, 4, 0.3, 0, 0),
+      node(2, 'b = sin(a)', 0, 90, -0.7568, 2, 0, 0),
+      node(3, 'y = b*x', 0, 200, -1.5136, 1),
+    ],
+    edges: [
+      [0, 1],
+      [1, 2],
+      [2, 3],
+      [0, 3],
+    ].map(([from, to]) => ({ from, to, label: '[]', kind: 'data', points: [] })),
     boxes: [{ id: 0, parent: -1, name: `Block${more}`, repeat: 12, x: 0, y: 90, w: 110, h: 40, open: false }],
   };
 }
@@ -219,18 +414,74 @@ export function runContainer(runs = 2, points = 300): Uint8Array {
   const series: unknown[] = [];
   const steps = Array.from({ length: points }, (_, i) => i * 10);
   for (let r = 0; r < runs; r++) {
-    series.push({ run: `runs/two-layer-${r}`, name: 'loss', steps, values: steps.map((s, i) => (r === 1 && i > points - 5 ? null : 2 * Math.exp(-s / (600 + 200 * r)) * wobble(i))), times: steps.map((s) => s / 100) });
-    series.push({ run: `runs/two-layer-${r}`, name: 'learning rate', steps, values: steps.map((s) => 0.1 / (1 + s / 1000)), times: steps.map((s) => s / 100) });
+    series.push({
+      run: `runs/two-layer-${r}`,
+      name: 'loss',
+      steps,
+      values: steps.map((s, i) => (r === 1 && i > points - 5 ? null : 2 * Math.exp(-s / (600 + 200 * r)) * wobble(i))),
+      times: steps.map((s) => s / 100),
+    });
+    series.push({
+      run: `runs/two-layer-${r}`,
+      name: 'learning rate',
+      steps,
+      values: steps.map((s) => 0.1 / (1 + s / 1000)),
+      times: steps.map((s) => s / 100),
+    });
   }
   const layers = Array.from({ length: 12 }, (_, k) => ({
     step: 100 * k,
-    parameters: Object.fromEntries(['fc1.weight', 'fc1.bias', 'fc2.weight'].map((n, i) => [n, { weight: 3 + i + k / 10, gradient: 1 / (1 + k + i), update: 0.001 * (1 + i), weights: Array.from({ length: 64 }, (_b, b) => Math.round(100 * Math.exp(-(((b - 32) / (6 + k)) ** 2)))) }])),
+    parameters: Object.fromEntries(
+      ['fc1.weight', 'fc1.bias', 'fc2.weight'].map((n, i) => [
+        n,
+        {
+          weight: 3 + i + k / 10,
+          gradient: 1 / (1 + k + i),
+          update: 0.001 * (1 + i),
+          weights: Array.from({ length: 64 }, (_b, b) => Math.round(100 * Math.exp(-(((b - 32) / (6 + k)) ** 2)))),
+        },
+      ]),
+    ),
     modules: { fc1: { mean: 0.1 * k, deviation: 1, zeros: 0.5 }, fc2: { mean: 0, deviation: 0.5 + k / 20, zeros: 0 } },
   }));
-  return makeContainer({ kind: 'run', name: 'runs/two-layer', sentence: 'The loss fell from 2.0 to 0.01 in 3,000 steps.', metrics: { series, layers, live: null } }, {});
+  return makeContainer(
+    {
+      kind: 'run',
+      name: 'runs/two-layer',
+      sentence: 'The loss fell from 2.0 to 0.01 in 3,000 steps.',
+      metrics: { series, layers, live: null },
+    },
+    {},
+  );
 }
 
 export function compareContainer(): Uint8Array {
-  const row = (name: string, first: number, second: number, verdict: string): Record<string, unknown> => ({ name, first, second, change: first > 0 ? second / first - 1 : null, low: -0.1, high: 0.4, verdict });
-  return makeContainer({ kind: 'compare', name: 'A and B', compare: { what: 'median seconds of 20 and 20 steps', scatter: 'within one run of each', warnings: ['the numbers of threads differ: 2 and 1'], rows: [row('total', 1e-4, 1.3e-4, 'worse, a regression'), row('mm', 4e-5, 6e-5, 'worse, a regression'), row('linear', 3e-5, 2e-5, 'better'), row('relu', 4e-6, 4.1e-6, 'cannot tell'), row('tanh', 0, 1e-6, 'new')] } }, {});
+  const row = (name: string, first: number, second: number, verdict: string): Record<string, unknown> => ({
+    name,
+    first,
+    second,
+    change: first > 0 ? second / first - 1 : null,
+    low: -0.1,
+    high: 0.4,
+    verdict,
+  });
+  return makeContainer(
+    {
+      kind: 'compare',
+      name: 'A and B',
+      compare: {
+        what: 'median seconds of 20 and 20 steps',
+        scatter: 'within one run of each',
+        warnings: ['the numbers of threads differ: 2 and 1'],
+        rows: [
+          row('total', 1e-4, 1.3e-4, 'worse, a regression'),
+          row('mm', 4e-5, 6e-5, 'worse, a regression'),
+          row('linear', 3e-5, 2e-5, 'better'),
+          row('relu', 4e-6, 4.1e-6, 'cannot tell'),
+          row('tanh', 0, 1e-6, 'new'),
+        ],
+      },
+    },
+    {},
+  );
 }

@@ -24,18 +24,28 @@ const open = (bytes: Uint8Array): Profile => new Profile(prepare(readContainer(b
 const p = open(profileContainer({ steps: 20 }));
 const sum = (values: number[]): number => values.reduce((a, b) => a + b, 0);
 const self = Array.from({ length: p.n }, (_, i) => p.event.self[i]);
-const options = { by: 'call' as By, weight: 'time' as Weight, inverted: false, range: null, mask: null, mineOnly: false };
+const options = {
+  by: 'call' as By,
+  weight: 'time' as Weight,
+  inverted: false,
+  range: null,
+  mask: null,
+  mineOnly: false,
+};
 
 for (const by of ['call', 'module', 'op'] as By[])
   for (const inverted of [false, true])
     test(`the tree by ${by}${inverted ? ', inverted,' : ''} holds all time, and widths sum exactly`, () => {
       const tree = buildTree(p, { ...options, by, inverted });
       assert.equal(tree.value, sum(self));
-      for (const node of nodesOf(tree)) assert.equal(node.value, node.own + sum(node.children.map((c) => c.value)), node.name);
+      for (const node of nodesOf(tree))
+        assert.equal(node.value, node.own + sum(node.children.map((c) => c.value)), node.name);
       for (const cutoff of [0, 0.01, 0.3]) {
         const cells = layout(tree, 50, cutoff);
         for (const cell of cells) {
-          const below = cells.filter((c) => c.depth === cell.depth + 1 && (c.node ? c.node.parent : c.of) === cell.node && cell.node);
+          const below = cells.filter(
+            (c) => c.depth === cell.depth + 1 && (c.node ? c.node.parent : c.of) === cell.node && cell.node,
+          );
           if (below.length === 0 || !cell.node) continue;
           assert.equal(sum(below.map((c) => c.value)) + cell.node.own, cell.node.value);
           below.sort((a, b) => a.x0 - b.x0);
@@ -72,10 +82,17 @@ test('only my code: what the library does is added to the line that called it', 
 
 test('a tree 10,000 calls deep is built, laid out and inverted', () => {
   const n = 10_000;
-  const bytes = makeContainer({ signatures: [{ kind: 'op', name: 'f', family: 'other', inputs: [], flops: 1, bytes: 1 }], sites: [] }, {
-    'event.begin': [Array.from({ length: n }, (_, i) => i), 'delta'], 'event.end': [Array.from({ length: n }, (_, i) => 2 * n - i), 'delta'],
-    'event.parent': [Array.from({ length: n }, (_, i) => i - 1), 'delta'], 'event.signature': [new Array(n).fill(0), 'zigzag'],
-    'event.thread': [new Array(n).fill(0), 'zigzag'], 'event.self': [new Array(n).fill(2), 'zigzag'] });
+  const bytes = makeContainer(
+    { signatures: [{ kind: 'op', name: 'f', family: 'other', inputs: [], flops: 1, bytes: 1 }], sites: [] },
+    {
+      'event.begin': [Array.from({ length: n }, (_, i) => i), 'delta'],
+      'event.end': [Array.from({ length: n }, (_, i) => 2 * n - i), 'delta'],
+      'event.parent': [Array.from({ length: n }, (_, i) => i - 1), 'delta'],
+      'event.signature': [new Array(n).fill(0), 'zigzag'],
+      'event.thread': [new Array(n).fill(0), 'zigzag'],
+      'event.self': [new Array(n).fill(2), 'zigzag'],
+    },
+  );
   const deep = open(bytes);
   const tree = buildTree(deep, options);
   assert.equal(nodesOf(tree).length, n + 1);
@@ -89,14 +106,25 @@ test('0 events and 1 event', () => {
   assert.equal(buildTree(none, options).value, 0);
   assert.deepEqual(layout(buildTree(none, options), 9, 0), []);
   assert.equal(new MemoryUse(none).peak.bytes, 0);
-  const one = open(makeContainer({ signatures: [{ kind: 'op', name: 'f', family: 'other', flops: 0, bytes: 0 }] }, {
-    'event.begin': [[5], 'delta'], 'event.end': [[9], 'delta'], 'event.self': [[4], 'zigzag'], 'event.signature': [[0], 'zigzag'], 'event.thread': [[0], 'zigzag'] }));
+  const one = open(
+    makeContainer(
+      { signatures: [{ kind: 'op', name: 'f', family: 'other', flops: 0, bytes: 0 }] },
+      {
+        'event.begin': [[5], 'delta'],
+        'event.end': [[9], 'delta'],
+        'event.self': [[4], 'zigzag'],
+        'event.signature': [[0], 'zigzag'],
+        'event.thread': [[0], 'zigzag'],
+      },
+    ),
+  );
   assert.equal(buildTree(one, options).value, 4);
   assert.equal(whySlow(one, 0).excess, 0);
 });
 
 test("cProfile's columns: own times sum, a recursive call counts once", () => {
-  for (const group of ['function', 'op', 'signature'] as const) assert.equal(sum(figures(p, group, null, null).map((f) => f.own)), sum(self));
+  for (const group of ['function', 'op', 'signature'] as const)
+    assert.equal(sum(figures(p, group, null, null).map((f) => f.own)), sum(self));
   const rows = figures(p, 'op', null, null);
   assert.equal(sum(rows.map((r) => r.calls)), p.n);
 });
@@ -111,7 +139,11 @@ test('callers and callees are two sides of the same links', () => {
 
 test('the timeline draws at most two pieces a column, and the longest call of a column', () => {
   for (const row of p.rows.rows)
-    for (const [t0, t1] of [[0, p.duration], [1000, 90_000], [p.duration - 10, p.duration]]) {
+    for (const [t0, t1] of [
+      [0, p.duration],
+      [1000, 90_000],
+      [p.duration - 10, p.duration],
+    ]) {
       const drawn = pieces(p.rows, row, p.event.begin, p.event.end, t0, t1, 100);
       assert.ok(drawn.length <= 200);
       for (let i = 1; i < drawn.length; i++) assert.ok(drawn[i].from >= drawn[i - 1].from);
@@ -122,9 +154,24 @@ test('levels find the longest of any part of a row', () => {
   const n = 5000;
   const begin = Float64Array.from({ length: n }, (_, i) => 10 * i);
   const end = Float64Array.from({ length: n }, (_, i) => 10 * i + ((i * 7919) % 10));
-  const deep = open(makeContainer({ signatures: [{ kind: 'op', name: 'f', family: 'other' }] }, {
-    'event.begin': [begin, 'delta'], 'event.end': [end, 'delta'], 'event.thread': [new Array(n).fill(0), 'zigzag'], 'event.signature': [new Array(n).fill(0), 'zigzag'] }));
-  for (const [from, to] of [[0, n], [3, 4], [17, 4711], [256, 512], [4990, 5000]]) {
+  const deep = open(
+    makeContainer(
+      { signatures: [{ kind: 'op', name: 'f', family: 'other' }] },
+      {
+        'event.begin': [begin, 'delta'],
+        'event.end': [end, 'delta'],
+        'event.thread': [new Array(n).fill(0), 'zigzag'],
+        'event.signature': [new Array(n).fill(0), 'zigzag'],
+      },
+    ),
+  );
+  for (const [from, to] of [
+    [0, n],
+    [3, 4],
+    [17, 4711],
+    [256, 512],
+    [4990, 5000],
+  ]) {
     let most = 0;
     for (let i = from; i < to; i++) most = Math.max(most, end[i] - begin[i]);
     const best = longest(deep.rows, begin, end, from, to);
@@ -157,13 +204,23 @@ test('the stack over time has the peak in one of its columns, from any start', (
 test('a line lights its calls, their backward nodes and the updates of their parameters', () => {
   const line = p.lines.findIndex((l) => l.line === 4);
   const mask = lit(p, { kind: 'line', id: String(line) }) as Uint8Array;
-  const named = (name: string): boolean[] => Array.from({ length: p.n }, (_, i) => i).filter((i) => p.name(i) === name).map((i) => mask[i] === 1);
+  const named = (name: string): boolean[] =>
+    Array.from({ length: p.n }, (_, i) => i)
+      .filter((i) => p.name(i) === name)
+      .map((i) => mask[i] === 1);
   for (const name of ['linear', 'LinearBackward0', 'mm', 'sgd_step']) assert.ok(named(name).every(Boolean), name);
   assert.ok(named('mse_loss').every((x) => !x));
 });
 
 test('a selection of another profile is nothing', () => {
-  for (const s of [{ kind: 'op', id: 'nope' }, { kind: 'call', id: '1e9' }, { kind: 'line', id: '-1' }, { kind: 'module', id: 'x' }, { kind: 'node', id: '9.9' }, { kind: '__proto__', id: '' }])
+  for (const s of [
+    { kind: 'op', id: 'nope' },
+    { kind: 'call', id: '1e9' },
+    { kind: 'line', id: '-1' },
+    { kind: 'module', id: 'x' },
+    { kind: 'node', id: '9.9' },
+    { kind: '__proto__', id: '' },
+  ])
     assert.equal(exists(p, s), false, s.kind);
 });
 
@@ -195,7 +252,11 @@ test('at the ceiling: nothing dragged is the run as measured, all dragged saves 
 test('the roofline keeps first calls apart, and their times are those of the ops', () => {
   const all = dots(p, null);
   assert.ok(all.some((d) => d.first) && all.some((d) => !d.first));
-  const time = sum(Array.from({ length: p.n }, (_, i) => i).filter((i) => p.isOp[p.event.signature[i]]).map((i) => p.time(i)));
+  const time = sum(
+    Array.from({ length: p.n }, (_, i) => i)
+      .filter((i) => p.isOp[p.event.signature[i]])
+      .map((i) => p.time(i)),
+  );
   assert.equal(sum(all.map((d) => d.time)), time);
 });
 
@@ -228,5 +289,8 @@ test('search finds ops, lines and views, and all words must occur', () => {
 
 test('verdicts of a comparison by name', () => {
   const all = verdicts(open(compareContainer()).header);
-  assert.deepEqual(['mm', 'linear', 'relu', 'tanh', 'absent'].map((n) => tone(all?.get(n))), ['worse', 'better', 'unclear', 'added', 'unclear']);
+  assert.deepEqual(
+    ['mm', 'linear', 'relu', 'tanh', 'absent'].map((n) => tone(all?.get(n))),
+    ['worse', 'better', 'unclear', 'added', 'unclear'],
+  );
 });

@@ -14,8 +14,23 @@ import { decodeState, encodeState, START } from '../src/state/url';
 import { HOSTILE, smallGraph } from './fixture';
 
 test('three significant digits and a unit', () => {
-  assert.deepEqual([0, 12, 999.7, 1234, 57_123_000, 139.7e6, 2.5e9, -3e6].map(format.time), ['0 ns', '12 ns', '1.00 us', '1.23 us', '57.1 ms', '140 ms', '2.50 s', '−3.00 ms']);
-  assert.deepEqual([0, 999, 1000, 1_118_656, 3.2e9].map(format.bytes), ['0 B', '999 B', '1.00 kB', '1.12 MB', '3.20 GB']);
+  assert.deepEqual([0, 12, 999.7, 1234, 57_123_000, 139.7e6, 2.5e9, -3e6].map(format.time), [
+    '0 ns',
+    '12 ns',
+    '1.00 us',
+    '1.23 us',
+    '57.1 ms',
+    '140 ms',
+    '2.50 s',
+    '−3.00 ms',
+  ]);
+  assert.deepEqual([0, 999, 1000, 1_118_656, 3.2e9].map(format.bytes), [
+    '0 B',
+    '999 B',
+    '1.00 kB',
+    '1.12 MB',
+    '3.20 GB',
+  ]);
   assert.deepEqual([0, 0.0004, 0.4, 0.4123, 1].map(format.percent), ['0 %', '< 0.1 %', '40 %', '41.2 %', '100 %']);
   assert.deepEqual([1234567, -1000, 12].map(format.count), ['1,234,567', '−1,000', '12']);
   assert.equal(format.rate(241e9, 'FLOP'), '241 GFLOP/s');
@@ -30,7 +45,13 @@ test('control characters are visible, cells are no formulas', () => {
 });
 
 test('the address is the state, and nothing else gets in', () => {
-  const state = { item: 1, view: 'flame', selection: { kind: 'op', id: `mm:${HOSTILE}&x=1#y` }, range: { from: 10, to: 20 }, options: { 'flame.by': 'module', 'flame.root': 'f1.f2' } };
+  const state = {
+    item: 1,
+    view: 'flame',
+    selection: { kind: 'op', id: `mm:${HOSTILE}&x=1#y` },
+    range: { from: 10, to: 20 },
+    options: { 'flame.by': 'module', 'flame.root': 'f1.f2' },
+  };
   assert.deepEqual(decodeState(`#${encodeState(state)}`, ['flame']), state);
   assert.deepEqual(decodeState('#view=nope&range=20-10&item=-1&a=b&__proto__.x=1&%E0%A4%A=1', ['flame']), START);
 });
@@ -45,8 +66,22 @@ test('ticks are round and inside', () => {
 });
 
 test('paths of areas and rings have no NaN', () => {
-  assert.equal(stepArea(2, (i) => 10 * i, () => 0, () => 5), 'M0,5H10V5H20V0H10V0H0Z');
-  for (const part of [ringPart(0, 10, 0, 1), ringPart(5, 10, 0, 1), ringPart(5, 10, 0.2, 0.9), ringPart(0, 10, 0.1, 0.2)]) assert.ok(!part.includes('NaN'));
+  assert.equal(
+    stepArea(
+      2,
+      (i) => 10 * i,
+      () => 0,
+      () => 5,
+    ),
+    'M0,5H10V5H20V0H10V0H0Z',
+  );
+  for (const part of [
+    ringPart(0, 10, 0, 1),
+    ringPart(5, 10, 0, 1),
+    ringPart(5, 10, 0.2, 0.9),
+    ringPart(0, 10, 0.1, 0.2),
+  ])
+    assert.ok(!part.includes('NaN'));
 });
 
 test('ink is readable on every colour', () => {
@@ -59,7 +94,12 @@ test('ink is readable on every colour', () => {
 test('source lines keep every character, whatever they hold', () => {
   const text = `int main() { return 0; }  // ${HOSTILE}\n#include <a>\n"text`;
   for (const file of ['a.cpp', 'a.py', 'a.txt'])
-    assert.equal(tokenLines(file, text).map((l) => l.map((t) => t.text).join('')).join('\n'), text);
+    assert.equal(
+      tokenLines(file, text)
+        .map((l) => l.map((t) => t.text).join(''))
+        .join('\n'),
+      text,
+    );
   assert.ok(tokenLines('a.cpp', 'return 0;')[0].some((t) => t.scope === 'keyword'));
 });
 
@@ -68,25 +108,48 @@ const graph = completeHeader({ graphs: [smallGraph()] }).graphs[0];
 test('a closed box stands for its nodes; an open one moves what is below', () => {
   const index = new GraphIndex(graph);
   const closed = place(index, new Set());
-  assert.deepEqual(closed.nodes.map((n) => n.node.id), [0, 3]);
+  assert.deepEqual(
+    closed.nodes.map((n) => n.node.id),
+    [0, 3],
+  );
   assert.equal(closed.boxes[0].inside, 2);
-  assert.deepEqual(closed.edges.map((e) => [e.edge.from, e.edge.to]).sort(), [[0, 1], [0, 3], [2, 3]]);
+  assert.deepEqual(closed.edges.map((e) => [e.edge.from, e.edge.to]).sort(), [
+    [0, 1],
+    [0, 3],
+    [2, 3],
+  ]);
   const open = place(index, new Set([0]));
   assert.equal(open.nodes.length, 4);
-  const y = (placed: typeof open, id: number): number => (placed.nodes.find((n) => n.node.id === id) as { y: number }).y;
+  const y = (placed: typeof open, id: number): number =>
+    (placed.nodes.find((n) => n.node.id === id) as { y: number }).y;
   assert.ok(y(open, 3) > y(closed, 3));
   const box = open.boxes[0];
-  for (const n of open.nodes.filter((m) => m.node.box === 0)) assert.ok(n.x >= box.x && n.y >= box.y && n.x + n.w <= box.x + box.w && n.y + n.h <= box.y + box.h);
+  for (const n of open.nodes.filter((m) => m.node.box === 0))
+    assert.ok(n.x >= box.x && n.y >= box.y && n.x + n.w <= box.x + box.w && n.y + n.h <= box.y + box.h);
 });
 
 test('boxes in a circle and edges to nowhere do not hang', () => {
-  const bad = { ...graph, boxes: [{ ...graph.boxes[0], id: 0, parent: 1 }, { ...graph.boxes[0], id: 1, parent: 0 }], edges: [{ from: 0, to: 99, label: '', kind: 'data', points: [] }, { from: 3, to: 0, label: '', kind: 'data', points: [] }, { from: 0, to: 3, label: '', kind: 'data', points: [] }] } as Graph;
+  const bad = {
+    ...graph,
+    boxes: [
+      { ...graph.boxes[0], id: 0, parent: 1 },
+      { ...graph.boxes[0], id: 1, parent: 0 },
+    ],
+    edges: [
+      { from: 0, to: 99, label: '', kind: 'data', points: [] },
+      { from: 3, to: 0, label: '', kind: 'data', points: [] },
+      { from: 0, to: 3, label: '', kind: 'data', points: [] },
+    ],
+  } as Graph;
   place(new GraphIndex(bad), new Set([0, 1]));
   assert.equal(topological(bad).length, 4);
 });
 
 test('the walk goes forward through values, then backward through gradients', () => {
-  assert.deepEqual(flow(graph).map((s) => `${s.phase[0]}${s.node}`), ['f0', 'f1', 'f2', 'f3', 'b3', 'b2', 'b1', 'b0']);
+  assert.deepEqual(
+    flow(graph).map((s) => `${s.phase[0]}${s.node}`),
+    ['f0', 'f1', 'f2', 'f3', 'b3', 'b2', 'b1', 'b0'],
+  );
 });
 
 test('smoothing starts at the true first value and skips what is not finite', () => {
@@ -96,7 +159,11 @@ test('smoothing starts at the true first value and skips what is not finite', ()
 
 test('thinning keeps the extremes', () => {
   const y = Array.from({ length: 10_000 }, (_, i) => (i === 5000 ? 99 : Math.sin(i)));
-  const points = thin(y.map((_, i) => i), y, 100);
+  const points = thin(
+    y.map((_, i) => i),
+    y,
+    100,
+  );
   assert.ok(points.length <= 200);
   assert.ok(points.some(([, v]) => v === 99));
 });

@@ -15,8 +15,20 @@ export class DataError extends Error {}
 
 /** Times, sizes and places in an order exceed 32 bits; everything else is an id or a small number. */
 const WIDE = new Set([
-  'begin', 'end', 'self', 'allocated', 'freed', 'bytes', 'at', 'duration', 'ceiling_ns', 'stalled', 'order',
-  'freed_order', 'count', 'dispatch_ns',
+  'begin',
+  'end',
+  'self',
+  'allocated',
+  'freed',
+  'bytes',
+  'at',
+  'duration',
+  'ceiling_ns',
+  'stalled',
+  'order',
+  'freed_order',
+  'count',
+  'dispatch_ns',
 ]);
 
 export function isWide(name: string): boolean {
@@ -25,29 +37,55 @@ export function isWide(name: string): boolean {
 
 const CONTINUES = 0x80;
 
+/** The part of a varint beyond its first four bytes, of which `at` is the next. */
+function readRest(name: string, bytes: Uint8Array, at: number, row: number): { value: number; at: number } {
+  let value = 0;
+  let scale = 2 ** 28;
+  for (let i = at; ; i++) {
+    if (scale > 2 ** 63) throw new DataError(`the column ${name} has a number of more than 64 bits in row ${row}`);
+    if (i >= bytes.length) throw new DataError(`the column ${name} ends in row ${row}`);
+    const byte = bytes[i];
+    value += (byte & 0x7f) * scale;
+    if (byte < CONTINUES) return { value, at: i + 1 };
+    scale *= 128;
+  }
+}
+
 function decodeVarints(name: string, bytes: Uint8Array, rows: number, signed: boolean, delta: boolean): Column {
   const out = isWide(name) ? new Float64Array(rows) : new Int32Array(rows);
+  const length = bytes.length;
   let at = 0;
   let before = 0;
   for (let row = 0; row < rows; row++) {
-    let value = 0;
-    let scale = 1;
-    for (;;) {
-      if (at >= bytes.length) throw new DataError(`the column ${name} ends in row ${row} of ${rows}`);
-      const byte = bytes[at++];
-      value += (byte & 0x7f) * scale;
-      if (byte < CONTINUES) break;
-      scale *= 128;
-      if (scale > 2 ** 63) throw new DataError(`the column ${name} has a number of more than 64 bits in row ${row}`);
+    if (at >= length) throw new DataError(`the column ${name} ends in row ${row} of ${rows}`);
+    // Nearly all numbers have at most four bytes, which fit into the integers of a machine.
+    let byte = bytes[at++];
+    let value = byte & 0x7f;
+    if (byte >= CONTINUES && at < length) {
+      byte = bytes[at++];
+      value |= (byte & 0x7f) << 7;
+      if (byte >= CONTINUES && at < length) {
+        byte = bytes[at++];
+        value |= (byte & 0x7f) << 14;
+        if (byte >= CONTINUES && at < length) {
+          byte = bytes[at++];
+          value |= (byte & 0x7f) << 21;
+        }
+      }
     }
-    if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    if (byte >= CONTINUES) {
+      const rest = readRest(name, bytes, at, row);
+      at = rest.at;
+      value += rest.value;
+      if (signed) value = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    } else if (signed) value = (value >>> 1) ^ -(value & 1);
     if (delta) {
       value += before;
       before = value;
     }
     out[row] = value;
   }
-  if (at !== bytes.length) throw new DataError(`the column ${name} is longer than its ${rows} rows`);
+  if (at !== length) throw new DataError(`the column ${name} is longer than its ${rows} rows`);
   return out;
 }
 

@@ -24,7 +24,9 @@ export function readContainer(bytes: Uint8Array): Container {
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(MAGIC.length, true);
   const start = HEADER_AT + length;
   if (start > bytes.length)
-    throw new DataError(`the view data is cut off: its header has ${length} bytes, ${bytes.length - HEADER_AT} are there`);
+    throw new DataError(
+      `the view data is cut off: its header has ${length} bytes, ${bytes.length - HEADER_AT} are there`,
+    );
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(bytes.subarray(HEADER_AT, start)));
@@ -43,7 +45,8 @@ export function readContainer(bytes: Uint8Array): Container {
     if (!(info.offset >= 0 && info.bytes >= 0 && end <= bytes.length))
       throw new DataError(`the column ${name} lies outside the view data, which may be cut off`);
     const part = bytes.subarray(start + info.offset, end);
-    if (info.rows > part.length) throw new DataError(`the column ${name} claims ${info.rows} rows in ${part.length} bytes`);
+    if (info.rows > part.length)
+      throw new DataError(`the column ${name} claims ${info.rows} rows in ${part.length} bytes`);
     if (info.crc32 !== undefined && crc32(part) !== info.crc32)
       throw new DataError(`the checksum of the column ${name} is wrong: the data is damaged`);
     columns[name] = decodeColumn(name, info, part);

@@ -157,7 +157,10 @@ export interface Header {
 
 export interface LayerLog {
   step: number;
-  parameters?: Record<string, { weight?: number; gradient?: number; update?: number; weights?: number[]; gradients?: number[] }>;
+  parameters?: Record<
+    string,
+    { weight?: number; gradient?: number; update?: number; weights?: number[]; gradients?: number[] }
+  >;
   modules?: Record<string, { mean?: number; deviation?: number; zeros?: number }>;
 }
 
@@ -196,7 +199,12 @@ export function completeHeader(json: unknown): Header {
     categories: list(h.categories),
     strings: list(h.strings),
     sources: list(h.sources),
-    graphs: list<Graph>(h.graphs).map((g) => ({ ...g, nodes: list(g.nodes), edges: list(g.edges), boxes: list(g.boxes) })),
+    graphs: list<Graph>(h.graphs).map((g) => ({
+      ...g,
+      nodes: list(g.nodes),
+      edges: list(g.edges),
+      boxes: list(g.boxes),
+    })),
     metrics: metrics && { ...metrics, series: list(metrics.series), layers: list(metrics.layers) },
     compare: compare && {
       what: text(compare.what),

@@ -46,7 +46,8 @@ export async function openItem(boot: Boot, id: number): Promise<Prepared> {
         if ('error' in event.data) reject(new DataError(event.data.error));
         else resolve(event.data.prepared);
       };
-      worker.onerror = (event) => reject(new DataError(`the view data cannot be read: ${event.message || 'the worker failed'}`));
+      worker.onerror = (event) =>
+        reject(new DataError(`the view data cannot be read: ${event.message || 'the worker failed'}`));
       worker.postMessage(job, job.bytes ? [job.bytes.buffer] : []);
     });
   } finally {

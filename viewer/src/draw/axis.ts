@@ -54,19 +54,42 @@ export function logTicks(from: number, to: number): number[] {
 const TICK_GAP = 6;
 
 /** "5 s" of "5.00 s": ticks are round. */
-const short = (text: string): string => text.replace(/^(−?\d+)\.0+(?=\s|$)/, '$1').replace(/(\.\d*[1-9])0+(?=\s|$)/, '$1').replace(/^0 \D+$/, '0');
+const short = (text: string): string =>
+  text
+    .replace(/^(−?\d+)\.0+(?=\s|$)/, '$1')
+    .replace(/(\.\d*[1-9])0+(?=\s|$)/, '$1')
+    .replace(/^0 \D+$/, '0');
 
 /** Ticks below a plot. */
 export function bottomAxis(
-  p: Painter, scale: Scale, ticks: number[], y: number, top: number, format: (v: number) => string, title = ''): void {
+  p: Painter,
+  scale: Scale,
+  ticks: number[],
+  y: number,
+  top: number,
+  format: (v: number) => string,
+  title = '',
+): void {
   let free = -Infinity;
   for (const tick of ticks) {
     const x = scale(tick);
-    if (top < y) p.line([[x, top], [x, y]], p.theme.line, 1);
+    if (top < y)
+      p.line(
+        [
+          [x, top],
+          [x, y],
+        ],
+        p.theme.line,
+        1,
+      );
     const text = short(format(tick));
     const half = p.measure(text, { size: 11 }) / 2;
     if (x - half < free) continue;
-    p.text(text, Math.max(half, Math.min(x, p.width - half - 1)), y + 10, { anchor: 'middle', color: p.theme.dim, size: 11 });
+    p.text(text, Math.max(half, Math.min(x, p.width - half - 1)), y + 10, {
+      anchor: 'middle',
+      color: p.theme.dim,
+      size: 11,
+    });
     free = x + half + TICK_GAP;
   }
   if (title) p.text(title, p.width - 8, y + 26, { anchor: 'end', color: p.theme.dim, size: 11 });
@@ -74,10 +97,24 @@ export function bottomAxis(
 
 /** Ticks left of a plot. */
 export function leftAxis(
-  p: Painter, scale: Scale, ticks: number[], x: number, right: number, format: (v: number) => string, title = ''): void {
+  p: Painter,
+  scale: Scale,
+  ticks: number[],
+  x: number,
+  right: number,
+  format: (v: number) => string,
+  title = '',
+): void {
   for (const tick of ticks) {
     const y = scale(tick);
-    p.line([[x, y], [right, y]], p.theme.line, 1);
+    p.line(
+      [
+        [x, y],
+        [right, y],
+      ],
+      p.theme.line,
+      1,
+    );
     p.text(short(format(tick)), x - 6, y, { anchor: 'end', color: p.theme.dim, size: 11, max: x - 8 });
   }
   if (title) p.text(title, 4, 8, { color: p.theme.dim, size: 11 });

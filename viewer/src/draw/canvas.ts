@@ -32,20 +32,38 @@ function tile(context: CanvasRenderingContext2D, pattern: Pattern, dark: boolean
 export function strokes(pattern: Pattern): [number, number, number, number][] {
   switch (pattern) {
     case 'up':
-      return [[0, 8, 8, 0], [-2, 2, 2, -2], [6, 10, 10, 6]];
+      return [
+        [0, 8, 8, 0],
+        [-2, 2, 2, -2],
+        [6, 10, 10, 6],
+      ];
     case 'down':
-      return [[0, 0, 8, 8], [-2, 6, 2, 10], [6, -2, 10, 2]];
+      return [
+        [0, 0, 8, 8],
+        [-2, 6, 2, 10],
+        [6, -2, 10, 2],
+      ];
     case 'across':
       return [[0, 4, 8, 4]];
     case 'grid':
-      return [[0, 4, 8, 4], [4, 0, 4, 8]];
+      return [
+        [0, 4, 8, 4],
+        [4, 0, 4, 8],
+      ];
     default:
       return [];
   }
 }
 
 export function points(pattern: Pattern): [number, number][] {
-  return pattern === 'dots' ? [[1, 1], [5, 5]] : pattern === 'sparse' ? [[3, 3]] : [];
+  return pattern === 'dots'
+    ? [
+        [1, 1],
+        [5, 5],
+      ]
+    : pattern === 'sparse'
+      ? [[3, 3]]
+      : [];
 }
 
 /** Below this width a pattern is noise. */
@@ -104,7 +122,14 @@ export class CanvasPainter implements Painter {
     c.setLineDash([]);
   }
 
-  path(d: string, fill: string | null, stroke: string | null = null, width = 1, pattern: Pattern = '', opacity = 1): void {
+  path(
+    d: string,
+    fill: string | null,
+    stroke: string | null = null,
+    width = 1,
+    pattern: Pattern = '',
+    opacity = 1,
+  ): void {
     const path = new Path2D(d);
     const { c } = this;
     c.globalAlpha = opacity;

@@ -40,7 +40,14 @@ export interface Painter {
   rect(x: number, y: number, w: number, h: number, fill: string, pattern?: Pattern, opacity?: number): void;
   frame(x: number, y: number, w: number, h: number, stroke: string, width?: number, dash?: number[]): void;
   line(points: readonly (readonly [number, number])[], stroke: string, width?: number, dash?: number[]): void;
-  path(d: string, fill: string | null, stroke?: string | null, width?: number, pattern?: Pattern, opacity?: number): void;
+  path(
+    d: string,
+    fill: string | null,
+    stroke?: string | null,
+    width?: number,
+    pattern?: Pattern,
+    opacity?: number,
+  ): void;
   circle(x: number, y: number, r: number, fill: string | null, stroke?: string | null, width?: number): void;
   text(text: string, x: number, y: number, style?: TextStyle): void;
   measure(text: string, style?: TextStyle): number;

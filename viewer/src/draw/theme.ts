@@ -27,8 +27,17 @@ export function themeOf(dark: boolean): Theme {
   const families: Record<string, string> = {};
   for (const family of FAMILIES) families[family] = read(family);
   known = {
-    dark, text: read('text'), dim: read('dim'), line: read('line'), back: read('back'), raised: read('raised'),
-    accent: read('accent'), better: read('better'), worse: read('worse'), unclear: read('unclear'), families,
+    dark,
+    text: read('text'),
+    dim: read('dim'),
+    line: read('line'),
+    back: read('back'),
+    raised: read('raised'),
+    accent: read('accent'),
+    better: read('better'),
+    worse: read('worse'),
+    unclear: read('unclear'),
+    families,
     series: ['contraction', 'reduction', 'pointwise', 'optimizer', 'movement', 'other'].map((f) => families[f]),
   };
   return known;
@@ -92,7 +101,8 @@ export function contrast(a: string, b: string): number {
 }
 
 /** Black or white, whichever is read better on a colour. */
-export const inkOn = (color: string): string => (contrast(color, '#000000') >= contrast(color, '#ffffff') ? '#000000' : '#ffffff');
+export const inkOn = (color: string): string =>
+  contrast(color, '#000000') >= contrast(color, '#ffffff') ? '#000000' : '#ffffff';
 
 // A perceptual scale from light to dark (and for the dark theme from dark to light): 0 is the page.
 const HEAT_LIGHT = ['#f3efe4', '#f6d9a0', '#f0b06a', '#dd7f4e', '#b9503f', '#7f2b37'];

@@ -20,14 +20,19 @@ export interface Figures {
 
 export type Group = 'function' | 'op' | 'signature' | 'line' | 'module';
 
-export function groupOf(p: Profile, group: Group): { count: number; key: (event: number) => number; name: (id: number) => string } {
+export function groupOf(
+  p: Profile,
+  group: Group,
+): { count: number; key: (event: number) => number; name: (id: number) => string } {
   switch (group) {
     case 'function':
       return { count: p.functions.length, key: (i) => p.functionOf[i], name: (id) => p.functionName(id) };
     case 'signature':
       return {
-        count: p.header.signatures.length, key: (i) => p.event.signature[i],
-        name: (id) => `${p.header.signatures[id].name} ${sizesOf(p, id)}` };
+        count: p.header.signatures.length,
+        key: (i) => p.event.signature[i],
+        name: (id) => `${p.header.signatures[id].name} ${sizesOf(p, id)}`,
+      };
     case 'line':
       return { count: p.lines.length, key: (i) => p.line(i), name: (id) => p.lineName(id) };
     case 'module':
@@ -101,7 +106,17 @@ export function figures(p: Profile, group: Group, range: Range | null, mask: Uin
   const { count, key } = groupOf(p, group);
   const nested = recursiveIn(p, group, key);
   const rows: Figures[] = Array.from({ length: count }, (_, id) => ({
-    id, calls: 0, primitive: 0, own: 0, cumulative: 0, ceiling: 0, settled: 0, flops: 0, bytes: 0, lit: false }));
+    id,
+    calls: 0,
+    primitive: 0,
+    own: 0,
+    cumulative: 0,
+    ceiling: 0,
+    settled: 0,
+    flops: 0,
+    bytes: 0,
+    lit: false,
+  }));
   for (let i = 0; i < p.n; i++) {
     if (!contains(range, p.event.begin[i])) continue;
     const row = rows[key(i)];

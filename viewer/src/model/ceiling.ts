@@ -44,7 +44,13 @@ export interface Scenario {
 }
 
 /** `shares` says how far each op is dragged: 0 as measured, 1 at the ceiling. */
-export function scenario(p: Profile, rows: AtBest[], shares: Record<string, number>, range: Range | null, steps: number): Scenario {
+export function scenario(
+  p: Profile,
+  rows: AtBest[],
+  shares: Record<string, number>,
+  range: Range | null,
+  steps: number,
+): Scenario {
   const before = length(range, p.duration);
   let saved = 0;
   let next = '';
@@ -58,5 +64,11 @@ export function scenario(p: Profile, rows: AtBest[], shares: Record<string, numb
     }
   }
   const after = Math.max(0, before - saved);
-  return { before, after, next, nextTime, perStep: steps > 0 ? { before: before / steps, after: after / steps } : null };
+  return {
+    before,
+    after,
+    next,
+    nextTime,
+    perStep: steps > 0 ? { before: before / steps, after: after / steps } : null,
+  };
 }

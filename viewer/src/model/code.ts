@@ -30,7 +30,9 @@ export function languageOf(file: string): string {
 export function tokenLines(file: string, text: string): Token[][] {
   const language = languageOf(file);
   if (!language || text.length > LARGEST) return text.split(/\r?\n/).map((line) => [{ scope: '', text: line }]);
-  const result = hljs.highlight(text, { language, ignoreIllegals: true }) as unknown as { _emitter: { rootNode: TokenNode } };
+  const result = hljs.highlight(text, { language, ignoreIllegals: true }) as unknown as {
+    _emitter: { rootNode: TokenNode };
+  };
   const lines: Token[][] = [[]];
   const open: { node: TokenNode | string; scope: string }[] = [{ node: result._emitter.rootNode, scope: '' }];
   while (open.length > 0) {

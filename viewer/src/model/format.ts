@@ -1,6 +1,12 @@
 // Numbers as people read them: three significant digits, units beside them, decimal prefixes.
 
-const PREFIXES: [number, string][] = [[1e15, 'P'], [1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
+const PREFIXES: [number, string][] = [
+  [1e15, 'P'],
+  [1e12, 'T'],
+  [1e9, 'G'],
+  [1e6, 'M'],
+  [1e3, 'k'],
+];
 
 /** Three significant digits, no exponent for what people meet. */
 export function digits(value: number): string {
@@ -45,7 +51,10 @@ export const rate = (perSecond: number, unit: string): string => prefixed(perSec
 
 export function count(value: number): string {
   if (!Number.isFinite(value)) return '–';
-  return Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, ',').replace('-', '−');
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ',')
+    .replace('-', '−');
 }
 
 /** A share, with one decimal at most. */
@@ -55,7 +64,10 @@ export function percent(share: number): string {
   const size = Math.abs(value);
   if (size === 0) return '0 %';
   if (size < 0.05) return '< 0.1 %';
-  return `${size >= 99.95 || Math.abs(size - Math.round(size)) < 0.05 ? value.toFixed(0) : value.toFixed(1)} %`.replace('-', '−');
+  return `${size >= 99.95 || Math.abs(size - Math.round(size)) < 0.05 ? value.toFixed(0) : value.toFixed(1)} %`.replace(
+    '-',
+    '−',
+  );
 }
 
 /** A change with its sign. */
@@ -69,7 +81,13 @@ export function visible(text: string): string {
   // eslint-disable-next-line no-control-regex
   return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (c) => {
     const code = c.charCodeAt(0);
-    return c === '\n' ? '⏎' : c === '\t' ? '⇥' : code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`;
+    return c === '\n'
+      ? '⏎'
+      : c === '\t'
+        ? '⇥'
+        : code < 0x100
+          ? `\\x${code.toString(16).padStart(2, '0')}`
+          : `\\u${code.toString(16)}`;
   });
 }
 

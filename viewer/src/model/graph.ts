@@ -117,7 +117,16 @@ export function place(index: GraphIndex, open: Set<number>): Placed {
       if (item.node) out.nodes.push({ node: item.node, x: dx + x, y: dy + y, w: item.w, h: item.h });
       else if (item.box) {
         const isOpen = open.has(item.box.id);
-        out.boxes.push({ box: item.box, open: isOpen, depth, x: dx + x, y: dy + y, w: item.openWidth, h: item.openHeight, inside: index.countInside(item.box.id) });
+        out.boxes.push({
+          box: item.box,
+          open: isOpen,
+          depth,
+          x: dx + x,
+          y: dy + y,
+          w: item.openWidth,
+          h: item.openHeight,
+          inside: index.countInside(item.box.id),
+        });
         if (isOpen) put(item.box.id, dx + x + PADDING, dy + y + TITLE + PADDING / 2, depth + 1);
       }
     }
@@ -131,8 +140,11 @@ export function place(index: GraphIndex, open: Set<number>): Placed {
 }
 
 function measure(
-  index: GraphIndex, container: number, open: Set<number>,
-  sizes: Map<number, { w: number; h: number; items: Item[]; layers: Growth[] }>): { w: number; h: number } {
+  index: GraphIndex,
+  container: number,
+  open: Set<number>,
+  sizes: Map<number, { w: number; h: number; items: Item[]; layers: Growth[] }>,
+): { w: number; h: number } {
   const items: Item[] = [];
   for (const node of index.nodesIn.get(container) ?? []) {
     const w = finite(node.w) || 80;
@@ -166,7 +178,8 @@ function measure(
     for (const layer of layers) if (at.y >= layer.bottom) item.y += layer.grow;
     for (const other of growing) {
       const o = before[items.indexOf(other)];
-      if (other !== item && at.x >= o.x + o.w && at.y < o.y + o.h && o.y < at.y + at.h) item.x += other.openWidth - other.w;
+      if (other !== item && at.x >= o.x + o.w && at.y < o.y + o.h && o.y < at.y + at.h)
+        item.x += other.openWidth - other.w;
     }
   });
   let w = 0;
@@ -203,7 +216,11 @@ function placeEdges(index: GraphIndex, open: Set<number>, placed: Placed, layers
     const b = rects.get(to);
     if (!a || !b) continue;
     const given = edge.points ?? [];
-    const own = from[0] === 'n' && to[0] === 'n' && index.nodeById.get(edge.from)?.box === ROOT && index.nodeById.get(edge.to)?.box === ROOT;
+    const own =
+      from[0] === 'n' &&
+      to[0] === 'n' &&
+      index.nodeById.get(edge.from)?.box === ROOT &&
+      index.nodeById.get(edge.to)?.box === ROOT;
     const points = given.length >= 2 && own && layers.length === 0 ? given : connect(a, b);
     merged.set(key, { edge, points, count: 1, label: edge.label ?? '' });
   }
@@ -214,9 +231,25 @@ function placeEdges(index: GraphIndex, open: Set<number>, placed: Placed, layers
 function connect(a: Rect, b: Rect): [number, number][] {
   const ax = a.x + a.w / 2;
   const bx = b.x + b.w / 2;
-  if (b.y >= a.y + a.h) return [[ax, a.y + a.h], [bx, b.y]];
-  if (a.y >= b.y + b.h) return [[ax, a.y], [bx, b.y + b.h]];
-  return ax < bx ? [[a.x + a.w, a.y + a.h / 2], [b.x, b.y + b.h / 2]] : [[a.x, a.y + a.h / 2], [b.x + b.w, b.y + b.h / 2]];
+  if (b.y >= a.y + a.h)
+    return [
+      [ax, a.y + a.h],
+      [bx, b.y],
+    ];
+  if (a.y >= b.y + b.h)
+    return [
+      [ax, a.y],
+      [bx, b.y + b.h],
+    ];
+  return ax < bx
+    ? [
+        [a.x + a.w, a.y + a.h / 2],
+        [b.x, b.y + b.h / 2],
+      ]
+    : [
+        [a.x, a.y + a.h / 2],
+        [b.x + b.w, b.y + b.h / 2],
+      ];
 }
 
 /** Node ids so that each comes after what it reads; nodes in a circle come last, in the order of the file. */
@@ -252,12 +285,21 @@ export function flow(graph: Graph): FlowStep[] {
   const byId = new Map(graph.nodes.map((n) => [n.id, n]));
   const forward = order.filter((id) => byId.get(id)?.value !== undefined);
   const backward = [...order].reverse().filter((id) => byId.get(id)?.gradient !== undefined);
-  return [...forward.map((node): FlowStep => ({ node, phase: 'forward' })), ...backward.map((node): FlowStep => ({ node, phase: 'backward' }))];
+  return [
+    ...forward.map((node): FlowStep => ({ node, phase: 'forward' })),
+    ...backward.map((node): FlowStep => ({ node, phase: 'backward' })),
+  ];
 }
 
 /** A value of the playground as a short text: a number, or small tensors in full. */
 export function valueText(value: unknown): string {
-  if (typeof value === 'number') return Number.isInteger(value) ? String(value) : value.toPrecision(5).replace(/\.?0+$/, '').replace('-', '−');
+  if (typeof value === 'number')
+    return Number.isInteger(value)
+      ? String(value)
+      : value
+          .toPrecision(5)
+          .replace(/\.?0+$/, '')
+          .replace('-', '−');
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return `[${value.map(valueText).join(', ')}]`;
   return value === null || value === undefined ? '' : JSON.stringify(value);

@@ -3,7 +3,12 @@
 import type { LayerLog } from '../data/header';
 
 export const QUANTITIES: Record<string, string> = {
-  gradient: 'gradient norm', weight: 'weight norm', update: 'update ratio', mean: 'output mean', deviation: 'output deviation', zeros: 'share of zeros',
+  gradient: 'gradient norm',
+  weight: 'weight norm',
+  update: 'update ratio',
+  mean: 'output mean',
+  deviation: 'output deviation',
+  zeros: 'share of zeros',
 };
 
 export interface LogRow {
@@ -13,9 +18,13 @@ export interface LogRow {
 
 type Figures = Record<string, Record<string, unknown>>;
 
-const groupOf = (what: string): 'parameters' | 'modules' => (what === 'gradient' || what === 'weight' || what === 'update' ? 'parameters' : 'modules');
+const groupOf = (what: string): 'parameters' | 'modules' =>
+  what === 'gradient' || what === 'weight' || what === 'update' ? 'parameters' : 'modules';
 
-export function logRows(log: LayerLog[], what: string): { steps: number[]; rows: LogRow[]; least: number; most: number } {
+export function logRows(
+  log: LayerLog[],
+  what: string,
+): { steps: number[]; rows: LogRow[]; least: number; most: number } {
   const group = groupOf(what);
   const rows = new Map<string, LogRow>();
   let least = Infinity;
@@ -37,7 +46,11 @@ export function logRows(log: LayerLog[], what: string): { steps: number[]; rows:
 }
 
 /** Histograms of one parameter: a row of counts for each step. */
-export function histogram(log: LayerLog[], name: string, which: 'weights' | 'gradients'): { steps: number[]; rows: number[][]; most: number } | null {
+export function histogram(
+  log: LayerLog[],
+  name: string,
+  which: 'weights' | 'gradients',
+): { steps: number[]; rows: number[][]; most: number } | null {
   const steps: number[] = [];
   const rows: number[][] = [];
   for (const entry of log) {

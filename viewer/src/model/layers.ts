@@ -21,9 +21,22 @@ export interface Layer {
 
 export function layers(p: Profile, range: Range | null, alive: number[]): Layer[] {
   const { modules } = p.header;
-  const rows = modules.map((m, module): Layer => ({
-    module, depth: 0, parent: m.parent, calls: 0, forward: 0, backward: 0, update: 0, flops: 0, ceiling: 0, settled: 0,
-    atPeak: 0, children: 0 }));
+  const rows = modules.map(
+    (m, module): Layer => ({
+      module,
+      depth: 0,
+      parent: m.parent,
+      calls: 0,
+      forward: 0,
+      backward: 0,
+      update: 0,
+      flops: 0,
+      ceiling: 0,
+      settled: 0,
+      atPeak: 0,
+      children: 0,
+    }),
+  );
   for (let i = 0; i < p.n; i++) {
     const row = rows[p.event.module[i]];
     if (!row || !contains(range, p.event.begin[i])) continue;
@@ -49,10 +62,14 @@ export function layers(p: Profile, range: Range | null, alive: number[]): Layer[
     const up = rows[rows[i].parent];
     if (!up || rows[i].parent >= i) continue;
     up.children++;
-    for (const key of ['forward', 'backward', 'update', 'flops', 'ceiling', 'settled', 'atPeak'] as const) up[key] += rows[i][key];
+    for (const key of ['forward', 'backward', 'update', 'flops', 'ceiling', 'settled', 'atPeak'] as const)
+      up[key] += rows[i][key];
   }
   const out: Layer[] = [];
-  const visit = modules.map((_, i) => i).filter((i) => !(modules[i].parent >= 0 && modules[i].parent < i)).reverse();
+  const visit = modules
+    .map((_, i) => i)
+    .filter((i) => !(modules[i].parent >= 0 && modules[i].parent < i))
+    .reverse();
   while (visit.length > 0) {
     const i = visit.pop() as number;
     const up = rows[rows[i].parent];

@@ -17,8 +17,19 @@ export interface LineFigures {
 
 /** By line id. Time is the self time of everything that is charged to the line. */
 export function lineFigures(p: Profile, range: Range | null, alive: number[]): LineFigures[] {
-  const rows = p.lines.map((_, line): LineFigures => ({
-    line, calls: 0, time: 0, forward: 0, backward: 0, update: 0, flops: 0, bytes: 0, atPeak: 0 }));
+  const rows = p.lines.map(
+    (_, line): LineFigures => ({
+      line,
+      calls: 0,
+      time: 0,
+      forward: 0,
+      backward: 0,
+      update: 0,
+      flops: 0,
+      bytes: 0,
+      atPeak: 0,
+    }),
+  );
   for (let i = 0; i < p.n; i++) {
     const line = p.line(i);
     if (line < 0 || !contains(range, p.event.begin[i])) continue;

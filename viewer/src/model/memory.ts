@@ -216,9 +216,28 @@ export function blockTree(p: Profile, blocks: number[]): TreeBlock {
     const site = a.site[b] >= 0 ? a.site[b] : event >= 0 ? p.event.site[event] : -1;
     const line = site >= 0 ? p.lineOf[site] : -1;
     const one = child(root, `${category}`, p.header.categories[category] ?? 'blocks', '', category);
-    const two = child(one, `${category}/${module}`, p.modulePath(module) || 'no module', module >= 0 ? `module:${module}` : '', category);
-    const three = child(two, `${category}/${module}/${line}`, line >= 0 ? p.lineName(line) : 'no line', line >= 0 ? `line:${line}` : '', category);
-    const leaf: TreeBlock = { name: event >= 0 ? p.name(event) : 'block', key: `block:${b}`, category, bytes: a.bytes[b], blocks: 1, children: [] };
+    const two = child(
+      one,
+      `${category}/${module}`,
+      p.modulePath(module) || 'no module',
+      module >= 0 ? `module:${module}` : '',
+      category,
+    );
+    const three = child(
+      two,
+      `${category}/${module}/${line}`,
+      line >= 0 ? p.lineName(line) : 'no line',
+      line >= 0 ? `line:${line}` : '',
+      category,
+    );
+    const leaf: TreeBlock = {
+      name: event >= 0 ? p.name(event) : 'block',
+      key: `block:${b}`,
+      category,
+      bytes: a.bytes[b],
+      blocks: 1,
+      children: [],
+    };
     three.children.push(leaf);
     for (const node of [root, one, two, three]) {
       node.bytes += a.bytes[b];

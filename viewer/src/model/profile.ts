@@ -44,8 +44,16 @@ export interface AllocationColumns {
 }
 
 const DEFAULTS: Record<string, number> = {
-  'event.inputs': 0, 'event.first': 0, 'event.stalled': 0, 'event.allocated': 0, 'event.freed': 0, 'event.phase': 0,
-  'event.flags': 0, 'event.self': 0, 'allocation.before': 0, 'stall.count': 1,
+  'event.inputs': 0,
+  'event.first': 0,
+  'event.stalled': 0,
+  'event.allocated': 0,
+  'event.freed': 0,
+  'event.phase': 0,
+  'event.flags': 0,
+  'event.self': 0,
+  'allocation.before': 0,
+  'stall.count': 1,
 };
 
 export interface Prepared {
@@ -59,8 +67,11 @@ export function prepare(container: Container): Prepared {
   const { header, columns } = container;
   const none = new Int32Array(0);
   const rows = buildRows(
-    columns['event.begin'] ?? none, columns['event.end'] ?? none, columns['event.parent'] ?? none,
-    columns['event.thread'] ?? none);
+    columns['event.begin'] ?? none,
+    columns['event.end'] ?? none,
+    columns['event.parent'] ?? none,
+    columns['event.thread'] ?? none,
+  );
   return { header, columns, rows };
 }
 
@@ -99,11 +110,40 @@ export class Profile {
     this.n = this.rowsOf('event');
     this.blocks = this.rowsOf('allocation');
     this.event = this.table('event', this.n, [
-      'begin', 'end', 'parent', 'signature', 'thread', 'site', 'module', 'forward', 'stack', 'step', 'self', 'allocated',
-      'freed', 'phase', 'flags', 'inputs', 'ceiling_ns', 'first', 'stalled']) as unknown as EventColumns;
+      'begin',
+      'end',
+      'parent',
+      'signature',
+      'thread',
+      'site',
+      'module',
+      'forward',
+      'stack',
+      'step',
+      'self',
+      'allocated',
+      'freed',
+      'phase',
+      'flags',
+      'inputs',
+      'ceiling_ns',
+      'first',
+      'stalled',
+    ]) as unknown as EventColumns;
     this.allocation = this.table('allocation', this.blocks, [
-      'begin', 'end', 'bytes', 'event', 'freed_by', 'thread', 'category', 'before', 'order', 'freed_order', 'site',
-      'module']) as unknown as AllocationColumns;
+      'begin',
+      'end',
+      'bytes',
+      'event',
+      'freed_by',
+      'thread',
+      'category',
+      'before',
+      'order',
+      'freed_order',
+      'site',
+      'module',
+    ]) as unknown as AllocationColumns;
     let last = Number(this.header.totals.duration_ns ?? this.header.run.duration ?? 0) || 0;
     for (let i = 0; i < this.n; i++) last = Math.max(last, this.event.end[i]);
     this.duration = last > 0 ? last : 1;

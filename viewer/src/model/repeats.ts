@@ -39,5 +39,10 @@ export function repeatsOf(p: Profile, call: number): Repeat | null {
   for (let i = 0; i < p.n; i++)
     if (p.event.inputs[i] === inputs && p.event.signature[i] === p.event.signature[call]) calls.push(i);
   if (calls.length < 2) return null;
-  return { inputs, signature: p.event.signature[call], calls, saving: calls.slice(1).reduce((sum, i) => sum + p.time(i), 0) };
+  return {
+    inputs,
+    signature: p.event.signature[call],
+    calls,
+    saving: calls.slice(1).reduce((sum, i) => sum + p.time(i), 0),
+  };
 }

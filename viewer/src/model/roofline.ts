@@ -34,9 +34,15 @@ export function dots(p: Profile, range: Range | null): Dot[] {
     const { flops, bytes } = p.header.signatures[signature];
     if (!(flops > 0) || !(bytes > 0) || !(row.time > 0)) continue;
     out.push({
-      signature, first: key % 2 === 1, calls: row.calls, time: row.time, intensity: flops / bytes,
-      rate: (flops * row.calls * 1e9) / row.time, bytesRate: (bytes * row.calls * 1e9) / row.time,
-      ceilingShare: row.ceiling / row.time });
+      signature,
+      first: key % 2 === 1,
+      calls: row.calls,
+      time: row.time,
+      intensity: flops / bytes,
+      rate: (flops * row.calls * 1e9) / row.time,
+      bytesRate: (bytes * row.calls * 1e9) / row.time,
+      ceilingShare: row.ceiling / row.time,
+    });
   }
   return out.sort((a, b) => b.time - a.time);
 }

@@ -82,7 +82,13 @@ function buildLevels(order: Int32Array, begin: ArrayLike<number>, end: ArrayLike
 }
 
 /** The longest event of order[from, to), which is not empty. */
-export function longest(rows: Rows, begin: ArrayLike<number>, end: ArrayLike<number>, from: number, to: number): number {
+export function longest(
+  rows: Rows,
+  begin: ArrayLike<number>,
+  end: ArrayLike<number>,
+  from: number,
+  to: number,
+): number {
   let best = rows.order[from];
   let bestTime = end[best] - begin[best];
   const take = (event: number): void => {
@@ -111,7 +117,13 @@ export function longest(rows: Rows, begin: ArrayLike<number>, end: ArrayLike<num
 }
 
 /** The first place in order[from, to) whose event ends after `time`. */
-export function firstEndingAfter(order: Int32Array, end: ArrayLike<number>, from: number, to: number, time: number): number {
+export function firstEndingAfter(
+  order: Int32Array,
+  end: ArrayLike<number>,
+  from: number,
+  to: number,
+  time: number,
+): number {
   let lo = from;
   let hi = to;
   while (lo < hi) {
@@ -123,7 +135,13 @@ export function firstEndingAfter(order: Int32Array, end: ArrayLike<number>, from
 }
 
 /** The first place in order[from, to) whose event begins at `time` or later. */
-export function firstBeginningAt(order: Int32Array, begin: ArrayLike<number>, from: number, to: number, time: number): number {
+export function firstBeginningAt(
+  order: Int32Array,
+  begin: ArrayLike<number>,
+  from: number,
+  to: number,
+  time: number,
+): number {
   let lo = from;
   let hi = to;
   while (lo < hi) {

@@ -35,12 +35,23 @@ export function search(p: Profile | null, views: { id: string; title: string }[]
   };
   for (const view of views) add('view', view.title, 0.2, { view: view.id });
   if (p) {
-    for (const name of new Set(p.header.signatures.map((s) => s.name))) add('op', name, 0, { select: { kind: 'op', id: name } });
-    p.lines.forEach((l, i) => add('line', `${p.lineName(i)} ${l.function}`, l.own ? 0.1 : 1, { select: { kind: 'line', id: String(i) } }));
-    p.header.modules.forEach((m, i) => add('module', `${m.path || '(model)'} ${m.type}`, 0.1, { select: { kind: 'module', id: String(i) } }));
+    for (const name of new Set(p.header.signatures.map((s) => s.name)))
+      add('op', name, 0, { select: { kind: 'op', id: name } });
+    p.lines.forEach((l, i) =>
+      add('line', `${p.lineName(i)} ${l.function}`, l.own ? 0.1 : 1, { select: { kind: 'line', id: String(i) } }),
+    );
+    p.header.modules.forEach((m, i) =>
+      add('module', `${m.path || '(model)'} ${m.type}`, 0.1, { select: { kind: 'module', id: String(i) } }),
+    );
     p.functions.forEach((_, i) => add('function', p.functionName(i), 0.5, { select: { kind: 'fn', id: String(i) } }));
     p.header.graphs.forEach((g, k) =>
-      g.nodes.forEach((n) => add('node', `${n.label || n.name} ${n.shape ?? ''}`, 1.5, { select: { kind: 'node', id: `${k}.${n.id}` }, view: 'graph' })));
+      g.nodes.forEach((n) =>
+        add('node', `${n.label || n.name} ${n.shape ?? ''}`, 1.5, {
+          select: { kind: 'node', id: `${k}.${n.id}` },
+          view: 'graph',
+        }),
+      ),
+    );
   }
   return out.sort((a, b) => a.score - b.score).slice(0, MOST);
 }

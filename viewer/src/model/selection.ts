@@ -83,7 +83,8 @@ export function lit(p: Profile, s: Selection): Uint8Array | null {
     case 'line':
       return lightLine(p, id, mask);
     case 'block': {
-      for (const e of [p.allocation.event[id], p.allocation.freed_by[id], ...savers(p, id)]) if (e >= 0 && e < p.n) mask[e] = 1;
+      for (const e of [p.allocation.event[id], p.allocation.freed_by[id], ...savers(p, id)])
+        if (e >= 0 && e < p.n) mask[e] = 1;
       return mask;
     }
     case 'node': {

@@ -68,5 +68,12 @@ export function whySlow(p: Profile, call: number): Slow {
   add('calls below it', below(call) - median(like.map(below)));
   const first = like[0] === call && like.length > 1 && p.header.signatures[p.event.signature[call]].kind === OP;
   add(first ? 'first call: new memory, primitives' : 'not explained by the recording', excess - explained);
-  return { time, median: middle, calls: like.length, rank: like.filter((i) => p.time(i) > time).length + 1, excess, parts };
+  return {
+    time,
+    median: middle,
+    calls: like.length,
+    rank: like.filter((i) => p.time(i) > time).length + 1,
+    excess,
+    parts,
+  };
 }

@@ -59,8 +59,23 @@ export function summarize(p: Profile, s: Selection, range: Range | null): Summar
   const mine = belongs(p, s);
   if (!mine) return null;
   const out: Summary = {
-    calls: 0, time: 0, cumulative: 0, median: 0, phases: [0, 0, 0], flops: 0, bytes: 0, settled: 0, ceiling: 0, first: 0,
-    stalled: 0, allocated: 0, sites: new Map(), modules: new Map(), steps: 0, durations: [] };
+    calls: 0,
+    time: 0,
+    cumulative: 0,
+    median: 0,
+    phases: [0, 0, 0],
+    flops: 0,
+    bytes: 0,
+    settled: 0,
+    ceiling: 0,
+    first: 0,
+    stalled: 0,
+    allocated: 0,
+    sites: new Map(),
+    modules: new Map(),
+    steps: 0,
+    durations: [],
+  };
   const inside = new Uint8Array(p.n);
   const durations: number[] = [];
   const steps = new Set<number>();

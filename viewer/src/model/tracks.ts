@@ -43,7 +43,8 @@ export function poolIn(p: Profile, thread: number, t0: number, t1: number): Span
   if (!threads || !begin || !end) return [];
   const out: Span[] = [];
   for (let i = 0; i < begin.length; i++)
-    if (threads[i] === thread && end[i] > t0 && begin[i] < t1) out.push({ id: i, from: begin[i], to: end[i], event: event ? event[i] : -1 });
+    if (threads[i] === thread && end[i] > t0 && begin[i] < t1)
+      out.push({ id: i, from: begin[i], to: end[i], event: event ? event[i] : -1 });
   return out.sort((a, b) => a.from - b.from);
 }
 
@@ -52,9 +53,11 @@ export function moduleSpans(p: Profile, t0: number, t1: number, pixels: number):
   const out: Span[] = [];
   const least = (t1 - t0) / Math.max(1, pixels);
   for (let i = 0; i < p.n; i++) {
-    if (p.event.begin[i] >= t1 || p.event.end[i] <= t0 || p.event.module[i] < 0 || !p.isOp[p.event.signature[i]]) continue;
+    if (p.event.begin[i] >= t1 || p.event.end[i] <= t0 || p.event.module[i] < 0 || !p.isOp[p.event.signature[i]])
+      continue;
     const last = out[out.length - 1];
-    if (last && last.id === p.event.module[i] && p.event.begin[i] - last.to < 3 * least) last.to = Math.max(last.to, p.event.end[i]);
+    if (last && last.id === p.event.module[i] && p.event.begin[i] - last.to < 3 * least)
+      last.to = Math.max(last.to, p.event.end[i]);
     else if (last && last.to - last.from < least && p.event.begin[i] - last.from < least) continue;
     else out.push({ id: p.event.module[i], from: p.event.begin[i], to: p.event.end[i], event: i });
   }

@@ -37,11 +37,13 @@ const rank = (name: string): number => {
 };
 
 export function curves(series: Series[], name: string, weight: number, byTime: boolean): Curve[] {
-  return series.filter((s) => s.name === name).map((s) => {
-    const y = s.values.map((v) => (v === null || !Number.isFinite(v) ? NaN : v));
-    const x = byTime && s.times && s.times.some((t) => t !== null) ? s.times.map((t) => t ?? NaN) : s.steps;
-    return { run: s.run, x, y, smooth: smoothed(y, weight), bad: y.filter((v) => !Number.isFinite(v)).length };
-  });
+  return series
+    .filter((s) => s.name === name)
+    .map((s) => {
+      const y = s.values.map((v) => (v === null || !Number.isFinite(v) ? NaN : v));
+      const x = byTime && s.times && s.times.some((t) => t !== null) ? s.times.map((t) => t ?? NaN) : s.steps;
+      return { run: s.run, x, y, smooth: smoothed(y, weight), bad: y.filter((v) => !Number.isFinite(v)).length };
+    });
 }
 
 /** At most two points a column: the least and the largest of it, in order. */
@@ -67,12 +69,24 @@ export function thin(x: number[], y: number[], columns: number): [number, number
 }
 
 /** Adds a live point to the series of its run and name, as a new list. */
-export function appended(series: Series[], run: string, name: string, step: number, value: number | null, time: number | null): Series[] {
+export function appended(
+  series: Series[],
+  run: string,
+  name: string,
+  step: number,
+  value: number | null,
+  time: number | null,
+): Series[] {
   const at = series.findIndex((s) => s.run === run && s.name === name);
   if (at < 0) return [...series, { run, name, steps: [step], values: [value], times: [time] }];
   const old = series[at];
   if (old.steps.length > 0 && step <= old.steps[old.steps.length - 1]) return series;
   const next = [...series];
-  next[at] = { ...old, steps: [...old.steps, step], values: [...old.values, value], times: [...(old.times ?? old.steps.map(() => null)), time] };
+  next[at] = {
+    ...old,
+    steps: [...old.steps, step],
+    values: [...old.values, value],
+    times: [...(old.times ?? old.steps.map(() => null)), time],
+  };
   return next;
 }

@@ -97,7 +97,9 @@ export function nodesOf(root: TreeNode): TreeNode[] {
 export function weigh(p: Profile, weight: Weight): (event: number) => number {
   const { self, signature } = p.event;
   if (weight === 'time') return (i) => self[i];
-  const values = Float64Array.from(p.header.signatures, (s) => (s.kind === OP ? (weight === 'bytes' ? s.bytes : s.flops) : 0));
+  const values = Float64Array.from(p.header.signatures, (s) =>
+    s.kind === OP ? (weight === 'bytes' ? s.bytes : s.flops) : 0,
+  );
   return (i) => values[signature[i]] ?? 0;
 }
 
@@ -106,7 +108,11 @@ function functionStep(p: Profile, event: number): Step {
   const { name, line } = p.functions[fn];
   const where = line >= 0 ? p.lines[line] : null;
   return {
-    id: `f${fn}`, name, detail: where ? p.lineName(line) : '', family: p.family(event), key: `fn:${fn}`,
+    id: `f${fn}`,
+    name,
+    detail: where ? p.lineName(line) : '',
+    family: p.family(event),
+    key: `fn:${fn}`,
     mine: where ? where.own : false,
   };
 }
@@ -159,7 +165,13 @@ function byModule(p: Profile, o: TreeOptions, b: Builder): void {
     if (known) return known;
     const up = m.parent >= 0 && m.parent < module ? placeOf(m.parent) : b.root;
     const node = b.child(up, {
-      id: `m${module}`, name: m.name || m.type || 'module', detail: m.type, family: 'other', key: `module:${module}`, mine: true });
+      id: `m${module}`,
+      name: m.name || m.type || 'module',
+      detail: m.type,
+      family: 'other',
+      key: `module:${module}`,
+      mine: true,
+    });
     places.set(module, node);
     return node;
   };
@@ -185,15 +197,35 @@ function byOp(p: Profile, o: TreeOptions, b: Builder): void {
     if (!contains(o.range, p.event.begin[i])) continue;
     const value = own(i);
     const name = p.name(i);
-    const op = b.child(b.root, { id: `o${name}`, name, detail: '', family: p.family(i), key: `op:${name}`, mine: true });
+    const op = b.child(b.root, {
+      id: `o${name}`,
+      name,
+      detail: '',
+      family: p.family(i),
+      key: `op:${name}`,
+      mine: true,
+    });
     const signature = p.event.signature[i];
     const kind = b.child(op, {
-      id: `s${signature}`, name: shapes(p, signature) || 'no tensors', detail: name, family: op.family, key: `sig:${signature}`,
-      mine: true });
+      id: `s${signature}`,
+      name: shapes(p, signature) || 'no tensors',
+      detail: name,
+      family: op.family,
+      key: `sig:${signature}`,
+      mine: true,
+    });
     const line = p.line(i);
-    const leaf = line < 0 ? kind : b.child(kind, {
-      id: `l${line}`, name: p.lineName(line), detail: p.lines[line].function, family: op.family, key: `line:${line}`,
-      mine: p.lines[line].own });
+    const leaf =
+      line < 0
+        ? kind
+        : b.child(kind, {
+            id: `l${line}`,
+            name: p.lineName(line),
+            detail: p.lines[line].function,
+            family: op.family,
+            key: `line:${line}`,
+            mine: p.lines[line].own,
+          });
     op.calls++;
     if (leaf !== kind) kind.calls++;
     add(p, o, leaf, i, value, 1);
@@ -226,9 +258,17 @@ export function sampleTree(p: Profile, o: Pick<TreeOptions, 'range' | 'mineOnly'
     const up = parent[f] >= 0 && parent[f] < f ? places[parent[f]] : b.root;
     const s = p.header.sites[site[f]];
     const line = s ? p.lineOf[site[f]] : -1;
-    places[f] = o.mineOnly && !s?.own ? up : b.child(up, {
-      id: `s${site[f]}`, name: s ? s.function || p.lineName(line) : '?', detail: s && s.function ? p.lineName(line) : '',
-      family: s?.own ? 'contraction' : 'scope', key: line >= 0 ? `line:${line}` : '', mine: s?.own ?? false });
+    places[f] =
+      o.mineOnly && !s?.own
+        ? up
+        : b.child(up, {
+            id: `s${site[f]}`,
+            name: s ? s.function || p.lineName(line) : '?',
+            detail: s && s.function ? p.lineName(line) : '',
+            family: s?.own ? 'contraction' : 'scope',
+            key: line >= 0 ? `line:${line}` : '',
+            mine: s?.own ?? false,
+          });
   }
   for (let i = 0; i < at.length; i++) {
     if (!contains(o.range, at[i])) continue;
@@ -316,12 +356,26 @@ export function layout(top: TreeNode, depth: number, cutoff: number): Cell[] {
       }
       const x0 = (start + sum) / whole;
       sum += child.value;
-      cells.push({ node: child, of: child, x0, x1: (start + sum) / whole, depth: cell.depth + 1, value: child.value, merged: 0 });
+      cells.push({
+        node: child,
+        of: child,
+        x0,
+        x1: (start + sum) / whole,
+        depth: cell.depth + 1,
+        value: child.value,
+        merged: 0,
+      });
     }
     if (rest > 0)
       cells.push({
-        node: null, of: cell.node, x0: (start + sum) / whole, x1: (start + sum + rest) / whole, depth: cell.depth + 1,
-        value: rest, merged });
+        node: null,
+        of: cell.node,
+        x0: (start + sum) / whole,
+        x1: (start + sum + rest) / whole,
+        depth: cell.depth + 1,
+        value: rest,
+        merged,
+      });
   }
   return cells;
 }

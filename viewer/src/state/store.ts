@@ -9,7 +9,10 @@ import type { Range } from '../model/range';
 import { exists, lit, NOTHING, type Selection, selectionText } from '../model/selection';
 import { decodeState, encodeState, START, type PageState } from './url';
 
-export type Load = { state: 'loading'; what: string } | { state: 'ready'; profile: Profile } | { state: 'failed'; why: string };
+export type Load =
+  | { state: 'loading'; what: string }
+  | { state: 'ready'; profile: Profile }
+  | { state: 'failed'; why: string };
 
 export const page = signal<PageState>(START);
 export const items = signal<BootItem[]>([]);
@@ -17,7 +20,7 @@ export const mode = signal<'file' | 'server'>('file');
 export const loads = signal<Record<number, Load>>({});
 
 export const view = computed(() => page.value.view);
-export const selection = computed(() => page.value.selection, );
+export const selection = computed(() => page.value.selection);
 export const range = computed(() => page.value.range);
 export const load = computed<Load>(() => loads.value[page.value.item] ?? { state: 'loading', what: '' });
 export const profile = computed<Profile | null>(() => (load.value.state === 'ready' ? load.value.profile : null));

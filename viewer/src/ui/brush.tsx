@@ -26,16 +26,32 @@ export function Brush() {
       const columns = Math.max(1, Math.floor(g.width / 2));
       const sums = new Float64Array(columns);
       for (const category of m.stacked(0, p.duration, columns)) category.forEach((v, i) => (sums[i] += v));
-      const shape = stepArea(columns, (i) => (i * g.width) / columns, () => PLOT, (i) => PLOT - (sums[i] / m.peak.bytes) * (PLOT - 8));
+      const shape = stepArea(
+        columns,
+        (i) => (i * g.width) / columns,
+        () => PLOT,
+        (i) => PLOT - (sums[i] / m.peak.bytes) * (PLOT - 8),
+      );
       g.path(shape, mix(g.theme.families.contraction, g.theme.back, 0.6));
     }
-    p.rows.rows.filter((r) => r.depth === 0).slice(0, 3).forEach((row, i) => {
-      for (const piece of pieces(p.rows, row, p.event.begin, p.event.end, 0, p.duration, g.width))
-        g.rect(piece.from, 2 + 3 * i, Math.max(1, piece.to - piece.from), 2, g.theme.dim);
-    });
+    p.rows.rows
+      .filter((r) => r.depth === 0)
+      .slice(0, 3)
+      .forEach((row, i) => {
+        for (const piece of pieces(p.rows, row, p.event.begin, p.event.end, 0, p.duration, g.width))
+          g.rect(piece.from, 2 + 3 * i, Math.max(1, piece.to - piece.from), 2, g.theme.dim);
+      });
     const stepBegin = p.columns['step.begin'];
     if (stepBegin && stepBegin.length <= g.width / 3)
-      for (const t of stepBegin) g.line([[x(t), PLOT - 4], [x(t), PLOT]], g.theme.dim, 1);
+      for (const t of stepBegin)
+        g.line(
+          [
+            [x(t), PLOT - 4],
+            [x(t), PLOT],
+          ],
+          g.theme.dim,
+          1,
+        );
     bottomAxis(g, x, x.ticks(Math.max(2, Math.floor(g.width / 120))), PLOT, PLOT, (v) => time(v));
     if (now) {
       g.rect(0, 0, x(now.from), PLOT, g.theme.back, '', 0.7);
@@ -55,10 +71,14 @@ export function Brush() {
   return (
     <section class="brush" aria-label="Brush">
       <Figure
-        name="brush" title="Brush" height={HEIGHT} paint={paint}
+        name="brush"
+        title="Brush"
+        height={HEIGHT}
+        paint={paint}
         label="Brush over the whole run. Drag to limit every view to a part; W and S zoom, A and D move, F shows the whole run"
         gestures={{
-          left: 0, right: (w) => w,
+          left: 0,
+          right: (w) => w,
           range: (a, b) => setRange({ from: a * p.duration, to: b * p.duration }),
           zoom: (factor) => {
             const mid = (current.from + current.to) / 2;
@@ -66,12 +86,17 @@ export function Brush() {
           },
           pan: (share) => change(current.from + share * length, current.to + share * length),
           fit: () => setRange(null),
-        }} />
+        }}
+      />
       <div class="where">
         {now ? (
           <>
-            <div>{time(now.to - now.from)} · {percent((now.to - now.from) / p.duration)} of the run</div>
-            <button type="button" class="link" onClick={() => setRange(null)}>show the whole run</button>
+            <div>
+              {time(now.to - now.from)} · {percent((now.to - now.from) / p.duration)} of the run
+            </div>
+            <button type="button" class="link" onClick={() => setRange(null)}>
+              show the whole run
+            </button>
           </>
         ) : (
           <span class="dim">the whole run, {time(p.duration)}; drag to see a part</span>

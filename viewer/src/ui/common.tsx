@@ -8,14 +8,29 @@ import { dark, option, profile, say, setOption } from '../state/store';
 import { copy } from './save';
 
 /** A choice of a few: the state lives in the address. */
-export function Choice({ name, fallback, values, label }: { name: string; fallback: string; values: Record<string, string>; label: string }) {
+export function Choice({
+  name,
+  fallback,
+  values,
+  label,
+}: {
+  name: string;
+  fallback: string;
+  values: Record<string, string>;
+  label: string;
+}) {
   const now = option(name, fallback);
   return (
     <div class="group" role="group" aria-label={label}>
       <span>{label}</span>
       <div class="segments">
         {Object.entries(values).map(([value, title]) => (
-          <button type="button" key={value} aria-pressed={now === value} onClick={() => setOption(name, value === fallback ? '' : value, true)}>
+          <button
+            type="button"
+            key={value}
+            aria-pressed={now === value}
+            onClick={() => setOption(name, value === fallback ? '' : value, true)}
+          >
             {title}
           </button>
         ))}
@@ -27,7 +42,11 @@ export function Choice({ name, fallback, values, label }: { name: string; fallba
 export function Check({ name, label }: { name: string; label: string }) {
   return (
     <label>
-      <input type="checkbox" checked={option(name, '') === '1'} onChange={(e) => setOption(name, e.currentTarget.checked ? '1' : '', true)} />
+      <input
+        type="checkbox"
+        checked={option(name, '') === '1'}
+        onChange={(e) => setOption(name, e.currentTarget.checked ? '1' : '', true)}
+      />
       {label}
     </label>
   );
@@ -45,10 +64,13 @@ export function Empty({ title, why, command }: { title: string; why: string; com
           <code>{command}</code>
           <button
             type="button"
-            onClick={() => void copy(command).then((done) => {
-              setCopied(done);
-              say(done ? 'copied' : 'could not copy');
-            })}>
+            onClick={() =>
+              void copy(command).then((done) => {
+                setCopied(done);
+                say(done ? 'copied' : 'could not copy');
+              })
+            }
+          >
             {copied ? 'copied' : 'copy'}
           </button>
         </div>
@@ -75,12 +97,18 @@ export function Swatch({ color, pattern, inline }: { color: string; pattern: Pat
   return (
     <svg class={inline ? 'swatch' : ''} viewBox="0 0 14 12" width="14" height="12" aria-hidden="true">
       <rect width="14" height="12" fill={color} />
-      {[0, 8].map((dx) => [0, 8].map((dy) => (
-        <g key={`${dx}${dy}`} transform={`translate(${dx} ${dy})`} opacity={0.6}>
-          {strokes(pattern).map(([a, b, c, d], i) => <line key={i} x1={a} y1={b} x2={c} y2={d} stroke={ink} stroke-width="1.4" />)}
-          {points(pattern).map(([a, b], i) => <rect key={i} x={a} y={b} width="2" height="2" fill={ink} />)}
-        </g>
-      )))}
+      {[0, 8].map((dx) =>
+        [0, 8].map((dy) => (
+          <g key={`${dx}${dy}`} transform={`translate(${dx} ${dy})`} opacity={0.6}>
+            {strokes(pattern).map(([a, b, c, d], i) => (
+              <line key={i} x1={a} y1={b} x2={c} y2={d} stroke={ink} stroke-width="1.4" />
+            ))}
+            {points(pattern).map(([a, b], i) => (
+              <rect key={i} x={a} y={b} width="2" height="2" fill={ink} />
+            ))}
+          </g>
+        )),
+      )}
     </svg>
   );
 }
@@ -99,7 +127,10 @@ export function FamilyLegend({ children }: { children?: ComponentChildren }) {
           {family === 'movement' ? 'memory movement' : family}
         </span>
       ))}
-      <span><Swatch color={familyColor(theme, 'scope')} pattern="" />module or scope</span>
+      <span>
+        <Swatch color={familyColor(theme, 'scope')} pattern="" />
+        module or scope
+      </span>
       {children}
     </div>
   );

@@ -193,8 +193,12 @@ export function Figure(props: Props) {
         }
         setPinned(!pinned);
       },
-      w: () => (gestures?.zoom2 ? gestures.zoom2(ZOOM_STEP, width / 2, height / 2) : gestures?.zoom?.(ZOOM_STEP, around)),
-      s: () => (gestures?.zoom2 ? gestures.zoom2(1 / ZOOM_STEP, width / 2, height / 2) : gestures?.zoom?.(1 / ZOOM_STEP, around)),
+      w: () =>
+        gestures?.zoom2 ? gestures.zoom2(ZOOM_STEP, width / 2, height / 2) : gestures?.zoom?.(ZOOM_STEP, around),
+      s: () =>
+        gestures?.zoom2
+          ? gestures.zoom2(1 / ZOOM_STEP, width / 2, height / 2)
+          : gestures?.zoom?.(1 / ZOOM_STEP, around),
       a: () => (gestures?.drag2 ? gestures.drag2(width * PAN_STEP, 0) : gestures?.pan?.(-PAN_STEP)),
       d: () => (gestures?.drag2 ? gestures.drag2(-width * PAN_STEP, 0) : gestures?.pan?.(PAN_STEP)),
       f: () => gestures?.fit?.(),
@@ -222,18 +226,35 @@ export function Figure(props: Props) {
       <div class="figurehead">
         <h3>{title}</h3>
         {table && (
-          <button type="button" aria-pressed={asTable} onClick={() => setAsTable(!asTable)} title="The same numbers as a table">
+          <button
+            type="button"
+            aria-pressed={asTable}
+            onClick={() => setAsTable(!asTable)}
+            title="The same numbers as a table"
+          >
             table
           </button>
         )}
-        <button type="button" onClick={() => save(`${name}.svg`, 'image/svg+xml', svg())} title="Save this picture as SVG">
+        <button
+          type="button"
+          onClick={() => save(`${name}.svg`, 'image/svg+xml', svg())}
+          title="Save this picture as SVG"
+        >
           SVG
         </button>
-        <button type="button" onClick={() => void savePng(`${name}.png`, svg(), width, height)} title="Save this picture as PNG">
+        <button
+          type="button"
+          onClick={() => void savePng(`${name}.png`, svg(), width, height)}
+          title="Save this picture as PNG"
+        >
           PNG
         </button>
         {table && (
-          <button type="button" onClick={() => save(`${name}.csv`, 'text/csv', csvOf(table()))} title="Save the numbers as CSV">
+          <button
+            type="button"
+            onClick={() => save(`${name}.csv`, 'text/csv', csvOf(table()))}
+            title="Save the numbers as CSV"
+          >
             CSV
           </button>
         )}
@@ -263,7 +284,12 @@ export function Figure(props: Props) {
   );
 }
 
-const boxOf = (h: Hit) => ({ left: `${h.x - 1}px`, top: `${h.y - 1}px`, width: `${h.w + 2}px`, height: `${h.h + 2}px` });
+const boxOf = (h: Hit) => ({
+  left: `${h.x - 1}px`,
+  top: `${h.y - 1}px`,
+  width: `${h.w + 2}px`,
+  height: `${h.h + 2}px`,
+});
 
 /** The nearest hit in a direction; from nowhere, the first. */
 export function neighbour(hits: Hit[], from: Hit | null, dx: number, dy: number): Hit | null {
@@ -275,12 +301,20 @@ export function neighbour(hits: Hit[], from: Hit | null, dx: number, dy: number)
   for (const h of hits) {
     if (h.id === from.id) continue;
     const along = dx !== 0 ? dx * (h.x + h.w / 2 - cx) : dy * (h.y + h.h / 2 - cy);
-    const edge = dx !== 0 ? dx > 0 ? h.x - (from.x + from.w) : from.x - (h.x + h.w) : dy > 0 ? h.y - (from.y + from.h) : from.y - (h.y + h.h);
+    const edge =
+      dx !== 0
+        ? dx > 0
+          ? h.x - (from.x + from.w)
+          : from.x - (h.x + h.w)
+        : dy > 0
+          ? h.y - (from.y + from.h)
+          : from.y - (h.y + h.h);
     if (along <= 0 || edge < -Math.min(from.w, h.w, from.h, h.h) / 2) continue;
     // Across the direction only what the two do not share counts.
-    const across = dx !== 0
-      ? Math.max(0, h.y - (from.y + from.h - 1), from.y - (h.y + h.h - 1)) * 4
-      : Math.max(0, h.x - (from.x + from.w - 1), from.x - (h.x + h.w - 1)) * 4;
+    const across =
+      dx !== 0
+        ? Math.max(0, h.y - (from.y + from.h - 1), from.y - (h.y + h.h - 1)) * 4
+        : Math.max(0, h.x - (from.x + from.w - 1), from.x - (h.x + h.w - 1)) * 4;
     const cost = Math.max(0, edge) + across + along / 1000;
     if (cost < bestCost) {
       bestCost = cost;
@@ -295,8 +329,12 @@ function Card({ hit, x, y, pinned }: { hit: Hit; x: number; y: number; pinned: b
   useLayoutEffect(() => {
     const element = ref.current;
     if (!element) return;
-    const left = x + CARD_GAP + element.offsetWidth > innerWidth ? Math.max(4, x - CARD_GAP - element.offsetWidth) : x + CARD_GAP;
-    const top = y + CARD_GAP + element.offsetHeight > innerHeight ? Math.max(4, y - CARD_GAP - element.offsetHeight) : y + CARD_GAP;
+    const left =
+      x + CARD_GAP + element.offsetWidth > innerWidth ? Math.max(4, x - CARD_GAP - element.offsetWidth) : x + CARD_GAP;
+    const top =
+      y + CARD_GAP + element.offsetHeight > innerHeight
+        ? Math.max(4, y - CARD_GAP - element.offsetHeight)
+        : y + CARD_GAP;
     element.style.left = `${left}px`;
     element.style.top = `${top}px`;
   });

@@ -66,14 +66,20 @@ export function Help() {
         <tbody>
           {KEYS.map(([key, what]) => (
             <tr key={key}>
-              <td><kbd>{key}</kbd></td>
+              <td>
+                <kbd>{key}</kbd>
+              </td>
               <td>{what}</td>
             </tr>
           ))}
         </tbody>
       </table>
-      <p class="note">Everything selected, zoomed and filtered is in the address: copy it to show the same to a colleague.</p>
-      <button type="button" onClick={() => (helpOpen.value = false)}>close</button>
+      <p class="note">
+        Everything selected, zoomed and filtered is in the address: copy it to show the same to a colleague.
+      </p>
+      <button type="button" onClick={() => (helpOpen.value = false)}>
+        close
+      </button>
     </dialog>
   );
 }

@@ -33,9 +33,17 @@ export function Playground() {
     setBusy(true);
     setError('');
     try {
-      const answer = await post<{ graph?: Graph; error?: string }>('playground', { expression, inputs: parseInputs(inputs) });
+      const answer = await post<{ graph?: Graph; error?: string }>('playground', {
+        expression,
+        inputs: parseInputs(inputs),
+      });
       if (answer.error || !answer.graph) throw new Error(answer.error ?? 'the server sent no graph');
-      played.value = { ...answer.graph, nodes: answer.graph.nodes ?? [], edges: answer.graph.edges ?? [], boxes: answer.graph.boxes ?? [] };
+      played.value = {
+        ...answer.graph,
+        nodes: answer.graph.nodes ?? [],
+        edges: answer.graph.edges ?? [],
+        boxes: answer.graph.boxes ?? [],
+      };
       setOption('graph.which', '');
       setOption('graph.step', '0');
       say('evaluated');
@@ -47,10 +55,28 @@ export function Playground() {
   };
   return (
     <form class="tools" onSubmit={(e) => (e.preventDefault(), void run())}>
-      <label>expression <input type="text" class="mono" size={44} value={expression} onInput={(e) => setExpression(e.currentTarget.value)} /></label>
-      <label>inputs <input type="text" class="mono" size={16} value={inputs} onInput={(e) => setInputs(e.currentTarget.value)} /></label>
-      <button type="submit" disabled={busy}>{busy ? 'evaluating …' : 'evaluate'}</button>
-      {error && <span class="warning" role="alert">{error}</span>}
+      <label>
+        expression{' '}
+        <input
+          type="text"
+          class="mono"
+          size={44}
+          value={expression}
+          onInput={(e) => setExpression(e.currentTarget.value)}
+        />
+      </label>
+      <label>
+        inputs{' '}
+        <input type="text" class="mono" size={16} value={inputs} onInput={(e) => setInputs(e.currentTarget.value)} />
+      </label>
+      <button type="submit" disabled={busy}>
+        {busy ? 'evaluating …' : 'evaluate'}
+      </button>
+      {error && (
+        <span class="warning" role="alert">
+          {error}
+        </span>
+      )}
     </form>
   );
 }

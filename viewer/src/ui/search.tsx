@@ -35,22 +35,43 @@ export function Search({ views }: { views: { id: string; title: string }[] }) {
   return (
     <div class="search">
       <input
-        ref={input} id="search" type="search" placeholder="search  /" aria-label="Search ops, lines, modules and views" {...COMBOBOX}
-        aria-expanded={open && found.length > 0} aria-controls="results" aria-autocomplete="list" autocomplete="off"
-        aria-activedescendant={open && found[at] ? `result-${at}` : undefined} value={query}
-        onInput={(event) => (setQuery(event.currentTarget.value), setAt(0))} onKeyDown={onKey}
-        onBlur={() => setTimeout(() => setQuery(''), 150)} />
+        ref={input}
+        id="search"
+        type="search"
+        placeholder="search  /"
+        aria-label="Search ops, lines, modules and views"
+        {...COMBOBOX}
+        aria-expanded={open && found.length > 0}
+        aria-controls="results"
+        aria-autocomplete="list"
+        autocomplete="off"
+        aria-activedescendant={open && found[at] ? `result-${at}` : undefined}
+        value={query}
+        onInput={(event) => (setQuery(event.currentTarget.value), setAt(0))}
+        onKeyDown={onKey}
+        onBlur={() => setTimeout(() => setQuery(''), 150)}
+      />
       {open && found.length > 0 && (
         <ul class="results" id="results" role="listbox" aria-label="Search results">
           {found.map((hit, i) => (
-            <li key={i} id={`result-${i}`} role="option" aria-selected={i === at} onPointerDown={(e) => (e.preventDefault(), take(hit))}>
+            <li
+              key={i}
+              id={`result-${i}`}
+              role="option"
+              aria-selected={i === at}
+              onPointerDown={(e) => (e.preventDefault(), take(hit))}
+            >
               <span class="what">{hit.what}</span>
               <span class="hit mono">{visible(cut(hit.text, 200))}</span>
             </li>
           ))}
         </ul>
       )}
-      {open && found.length === 0 && <div class="results dim" id="results">nothing has these words</div>}
+      {open && found.length === 0 && (
+        <div class="results dim" id="results">
+          nothing has these words
+        </div>
+      )}
     </div>
   );
 }

@@ -2,7 +2,23 @@
 
 import { Component, type ComponentChildren } from 'preact';
 import * as format from '../model/format';
-import { comparison, go, items, load, loads, mode, page, panelOpen, profile, selected, setItem, setView, spoken, theme, view } from '../state/store';
+import {
+  comparison,
+  go,
+  items,
+  load,
+  loads,
+  mode,
+  page,
+  panelOpen,
+  profile,
+  selected,
+  setItem,
+  setView,
+  spoken,
+  theme,
+  view,
+} from '../state/store';
 import { VIEWS } from '../views';
 import { Brush } from './brush';
 import { Empty } from './common';
@@ -51,7 +67,12 @@ function Header() {
         <h1>pellucid</h1>
         {all.length > 1 ? (
           <select aria-label="What is shown" value={now?.id} onChange={(e) => setItem(Number(e.currentTarget.value))}>
-            {all.map((i) => <option key={i.id} value={i.id}>{baseSide(i.side)}{format.visible(format.cut(i.name, 60))}</option>)}
+            {all.map((i) => (
+              <option key={i.id} value={i.id}>
+                {baseSide(i.side)}
+                {format.visible(format.cut(i.name, 60))}
+              </option>
+            ))}
           </select>
         ) : (
           <span class="name">{format.visible(format.cut(now?.name ?? '', 60))}</span>
@@ -59,15 +80,29 @@ function Header() {
         <span class="facts">{facts()}</span>
         <Search views={VIEWS} />
         {comparison.value && other && now?.side && (
-          <button type="button" title={`Show side ${other.side}`} onClick={() => go({ item: other.id })}>A ⇄ B</button>
+          <button type="button" title={`Show side ${other.side}`} onClick={() => go({ item: other.id })}>
+            A ⇄ B
+          </button>
         )}
-        <button type="button" class="foldbutton" aria-pressed={panelOpen.value} onClick={() => (panelOpen.value = !panelOpen.value)}>
+        <button
+          type="button"
+          class="foldbutton"
+          aria-pressed={panelOpen.value}
+          onClick={() => (panelOpen.value = !panelOpen.value)}
+        >
           {selected.value.kind ? 'selection ●' : 'selection'}
         </button>
-        <button type="button" onClick={nextTheme} title={`Theme: ${theme.value} (t)`} aria-label={`Theme: ${theme.value}`}>
+        <button
+          type="button"
+          onClick={nextTheme}
+          title={`Theme: ${theme.value} (t)`}
+          aria-label={`Theme: ${theme.value}`}
+        >
           {theme.value === 'dark' ? '●' : theme.value === 'light' ? '○' : '◐'}
         </button>
-        <button type="button" onClick={() => (helpOpen.value = true)} aria-label="Keys" title="Keys (?)">?</button>
+        <button type="button" onClick={() => (helpOpen.value = true)} aria-label="Keys" title="Keys (?)">
+          ?
+        </button>
       </div>
       {profile.value && (
         <>
@@ -89,15 +124,25 @@ export function Shell() {
       <nav aria-label="Views">
         {VIEWS.map((v, i) => (
           <button
-            type="button" key={v.id} aria-current={v === now ? 'page' : undefined} onClick={() => setView(v.id)}
-            class={profile.value && v.has && !v.has(profile.value) ? 'absent' : ''}>
+            type="button"
+            key={v.id}
+            aria-current={v === now ? 'page' : undefined}
+            onClick={() => setView(v.id)}
+            class={profile.value && v.has && !v.has(profile.value) ? 'absent' : ''}
+          >
             {v.title}
-            <span class="key" aria-hidden="true">{i < 10 ? (i + 1) % 10 : ''}</span>
+            <span class="key" aria-hidden="true">
+              {i < 10 ? (i + 1) % 10 : ''}
+            </span>
           </button>
         ))}
       </nav>
       <main tabIndex={-1} aria-label={now.title} aria-busy={l.state === 'loading'}>
-        {l.state === 'loading' && <p class="wait" role="status">{l.what || 'Loading …'}</p>}
+        {l.state === 'loading' && (
+          <p class="wait" role="status">
+            {l.what || 'Loading …'}
+          </p>
+        )}
         {l.state === 'failed' && <Empty title="This file cannot be shown" why={format.visible(l.why)} />}
         {l.state === 'ready' && (
           <Guard name={`${now.id}/${page.value.item}`}>
@@ -109,7 +154,9 @@ export function Shell() {
       <Panel />
       <Brush />
       <Help />
-      <div class="spoken" role="status" aria-live="polite">{spoken.value}</div>
+      <div class="spoken" role="status" aria-live="polite">
+        {spoken.value}
+      </div>
     </div>
   );
 }

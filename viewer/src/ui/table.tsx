@@ -74,7 +74,14 @@ function order<R>(spec: TableSpec<R>, sort: string): R[] {
   const rows = spec.rows.map((row) => ({ row, value: column.value(row) }));
   rows.sort((a, b) => {
     if (a.value === null || b.value === null) return (a.value === null ? 1 : 0) - (b.value === null ? 1 : 0);
-    const less = typeof a.value === 'number' && typeof b.value === 'number' ? a.value - b.value : String(a.value) < String(b.value) ? -1 : String(a.value) > String(b.value) ? 1 : 0;
+    const less =
+      typeof a.value === 'number' && typeof b.value === 'number'
+        ? a.value - b.value
+        : String(a.value) < String(b.value)
+          ? -1
+          : String(a.value) > String(b.value)
+            ? 1
+            : 0;
     return down ? -less : less;
   });
   return rows.map((r) => r.row);
@@ -88,10 +95,19 @@ export function DataTable<R>({ spec }: { spec: TableSpec<R> }) {
   const sort = option(`${spec.name}.sort`, spec.sort ?? '');
   const text = filter.toLowerCase();
   const names = spec.columns.filter((c) => !NUMBERS.has(c.kind));
-  const all = order(spec, sort).filter((row) => !text || names.some((c) => String(c.value(row) ?? '').toLowerCase().includes(text)));
+  const all = order(spec, sort).filter(
+    (row) =>
+      !text ||
+      names.some((c) =>
+        String(c.value(row) ?? '')
+          .toLowerCase()
+          .includes(text),
+      ),
+  );
   const rows = all.slice(0, limit);
   const largest = spec.columns.map((c) =>
-    c.bar ? spec.rows.reduce((most, row) => Math.max(most, Math.abs(Number(c.value(row) ?? 0)) || 0), 0) : 0);
+    c.bar ? spec.rows.reduce((most, row) => Math.max(most, Math.abs(Number(c.value(row) ?? 0)) || 0), 0) : 0,
+  );
   const chosen = selectionText(page.value.selection);
   const sortBy = (c: Column<R>): void => {
     const down = `-${c.key}`;
@@ -126,20 +142,36 @@ export function DataTable<R>({ spec }: { spec: TableSpec<R> }) {
       {(spec.filter ?? spec.rows.length > 12) && (
         <div class="tabletools">
           <input
-            type="search" placeholder="filter rows" aria-label={`Filter ${spec.label}`} value={filter}
-            onInput={(event) => setFilter(event.currentTarget.value)} />
-          <span class="dim">{format.count(all.length)} of {format.count(spec.rows.length)} rows</span>
-          <button type="button" onClick={() => save(`${spec.name}.csv`, 'text/csv', csvOf(spec))}>CSV</button>
+            type="search"
+            placeholder="filter rows"
+            aria-label={`Filter ${spec.label}`}
+            value={filter}
+            onInput={(event) => setFilter(event.currentTarget.value)}
+          />
+          <span class="dim">
+            {format.count(all.length)} of {format.count(spec.rows.length)} rows
+          </span>
+          <button type="button" onClick={() => save(`${spec.name}.csv`, 'text/csv', csvOf(spec))}>
+            CSV
+          </button>
         </div>
       )}
       <div class="scroll" tabIndex={0} role="region" aria-label={spec.label}>
-        <table role={picks ? 'grid' : undefined} aria-label={spec.label} aria-rowcount={picks ? all.length + 1 : undefined}>
+        <table
+          role={picks ? 'grid' : undefined}
+          aria-label={spec.label}
+          aria-rowcount={picks ? all.length + 1 : undefined}
+        >
           <thead>
             <tr>
               {spec.columns.map((c) => (
                 <th
-                  key={c.key} scope="col" class={NUMBERS.has(c.kind) ? 'number' : ''} title={c.tip}
-                  aria-sort={sort === c.key ? 'ascending' : sort === `-${c.key}` ? 'descending' : 'none'}>
+                  key={c.key}
+                  scope="col"
+                  class={NUMBERS.has(c.kind) ? 'number' : ''}
+                  title={c.tip}
+                  aria-sort={sort === c.key ? 'ascending' : sort === `-${c.key}` ? 'descending' : 'none'}
+                >
                   <button type="button" onClick={() => sortBy(c)}>
                     {c.title}
                     {sort === c.key ? ' ▴' : sort === `-${c.key}` ? ' ▾' : ''}
@@ -154,21 +186,30 @@ export function DataTable<R>({ spec }: { spec: TableSpec<R> }) {
               const isChosen = Boolean(selection) && selectionText(selection as Selection) === chosen;
               return (
                 <tr
-                  key={i} class={`${picks ? 'pick' : ''} ${spec.lit?.(row) ? 'lit' : ''}`}
+                  key={i}
+                  class={`${picks ? 'pick' : ''} ${spec.lit?.(row) ? 'lit' : ''}`}
                   tabIndex={picks ? (i === Math.min(at, rows.length - 1) ? 0 : -1) : undefined}
                   aria-selected={picks ? isChosen : undefined}
                   onClick={() => (setAt(i), pick(row, false))}
                   onDblClick={() => pick(row, true)}
-                  onKeyDown={picks ? (event) => onKey(event, row, i) : undefined}>
+                  onKeyDown={picks ? (event) => onKey(event, row, i) : undefined}
+                >
                   {spec.columns.map((c, k) => {
                     const value = c.value(row);
                     const shown = show(c.kind, value);
                     return (
-                      <td key={c.key} class={`${NUMBERS.has(c.kind) ? 'number' : c.kind === 'name' ? 'name mono' : 'text'} ${c.tone?.(row) ?? ''}`} title={shown.length > 24 ? format.cut(shown, 400) : undefined}>
+                      <td
+                        key={c.key}
+                        class={`${NUMBERS.has(c.kind) ? 'number' : c.kind === 'name' ? 'name mono' : 'text'} ${c.tone?.(row) ?? ''}`}
+                        title={shown.length > 24 ? format.cut(shown, 400) : undefined}
+                      >
                         {c.bar && typeof value === 'number' && largest[k] > 0 && (
                           <span class="fill" style={{ width: `${(100 * Math.abs(value)) / largest[k]}%` }} />
                         )}
-                        <span class="value">{c.mark?.(row)}{format.cut(shown, 300)}</span>
+                        <span class="value">
+                          {c.mark?.(row)}
+                          {format.cut(shown, 300)}
+                        </span>
                       </td>
                     );
                   })}
@@ -200,20 +241,31 @@ function kindOf(key: string, rows: ReportTable['rows']): Kind {
 
 /** A table of the C++ report as it is. */
 export function reportSpec(
-  name: string, label: string, table: ReportTable,
-  more: Partial<TableSpec<Record<string, Value>>> & { bars?: string[] } = {}): TableSpec<Record<string, Value>> {
+  name: string,
+  label: string,
+  table: ReportTable,
+  more: Partial<TableSpec<Record<string, Value>>> & { bars?: string[] } = {},
+): TableSpec<Record<string, Value>> {
   const firstText = table.columns.find((c) => kindOf(c.key, table.rows) === 'text');
   return {
-    name, label, rows: table.rows,
+    name,
+    label,
+    rows: table.rows,
     // Bars drawn with letters are for terminals.
-    columns: table.columns.filter((c) => c.key !== 'bar').map((c) => {
-      const kind = c.key === firstText?.key ? 'name' : kindOf(c.key, table.rows);
-      const seconds = kind === 'time';
-      return {
-        key: c.key, title: c.title || c.key, kind, bar: more.bars?.includes(c.key),
-        value: (row: Record<string, Value>) => (seconds && typeof row[c.key] === 'number' ? (row[c.key] as number) * 1e9 : (row[c.key] ?? null)),
-      };
-    }),
+    columns: table.columns
+      .filter((c) => c.key !== 'bar')
+      .map((c) => {
+        const kind = c.key === firstText?.key ? 'name' : kindOf(c.key, table.rows);
+        const seconds = kind === 'time';
+        return {
+          key: c.key,
+          title: c.title || c.key,
+          kind,
+          bar: more.bars?.includes(c.key),
+          value: (row: Record<string, Value>) =>
+            seconds && typeof row[c.key] === 'number' ? (row[c.key] as number) * 1e9 : (row[c.key] ?? null),
+        };
+      }),
     ...more,
   };
 }

@@ -8,7 +8,18 @@ import { tone, verdicts } from '../model/compare';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
 import { parseSelection } from '../model/selection';
-import { buildTree, find, layout, nodesOf, pathOf, sampleTree, type By, type Cell, type TreeNode, type Weight } from '../model/tree';
+import {
+  buildTree,
+  find,
+  layout,
+  nodesOf,
+  pathOf,
+  sampleTree,
+  type By,
+  type Cell,
+  type TreeNode,
+  type Weight,
+} from '../model/tree';
 import { comparison, mask, option, range, say, setOption } from '../state/store';
 import { Check, Choice, FamilyLegend, Missing, program } from '../ui/common';
 import { Figure } from '../ui/figure';
@@ -25,7 +36,12 @@ function unit(weight: Weight): (v: number) => string {
   return weight === 'time' ? format.time : weight === 'bytes' ? format.bytes : format.flops;
 }
 
-function colorOf(g: Painter, cell: Cell, lens: boolean, verdict: ((name: string) => string) | null): { fill: string; pattern: ReturnType<typeof familyPattern> } {
+function colorOf(
+  g: Painter,
+  cell: Cell,
+  lens: boolean,
+  verdict: ((name: string) => string) | null,
+): { fill: string; pattern: ReturnType<typeof familyPattern> } {
   const t = g.theme;
   if (!cell.node) return { fill: mix(t.unclear, t.back, 0.55), pattern: 'grid' };
   if (verdict) {
@@ -44,7 +60,11 @@ function hitOf(cell: Cell, whole: number, show: (v: number) => string, open: (no
   const node = cell.node;
   const of = (v: number): string => format.percent(v / whole);
   if (!node)
-    return { title: `other: ${format.count(cell.merged)} smaller`, details: [`${show(cell.value)} · ${of(cell.value)} of all`], open: () => setOption('flame.cutoff', '0', true) };
+    return {
+      title: `other: ${format.count(cell.merged)} smaller`,
+      details: [`${show(cell.value)} · ${of(cell.value)} of all`],
+      open: () => setOption('flame.cutoff', '0', true),
+    };
   const parent = node.parent;
   return {
     title: node.detail ? `${node.name} · ${node.detail}` : node.name,
@@ -73,8 +93,12 @@ function paintRows(g: Painter, cells: Cell[], upward: boolean, rows: number, ctx
     const ink = inkOn(fill);
     if (w > 26) {
       // A plate under the letters keeps them readable on a pattern.
-      const full = cell.node?.detail && g.measure(`${name}  ${cell.node.detail}`, { mono: true, size: 11 }) < w - 10 ? `${name}  ${cell.node.detail}` : name;
-      if (pattern && !(ctx.lens && cell.node?.lit === 0)) g.rect(x + 3, y + 3, Math.min(w - 6, g.measure(full, { mono: true, size: 11 }) + 4), row - 7, fill, '', 0.82);
+      const full =
+        cell.node?.detail && g.measure(`${name}  ${cell.node.detail}`, { mono: true, size: 11 }) < w - 10
+          ? `${name}  ${cell.node.detail}`
+          : name;
+      if (pattern && !(ctx.lens && cell.node?.lit === 0))
+        g.rect(x + 3, y + 3, Math.min(w - 6, g.measure(full, { mono: true, size: 11 }) + 4), row - 7, fill, '', 0.82);
       g.text(full, x + 5, y + row / 2, { color: ink, mono: true, size: 11, max: w - 8 });
     }
     g.hit({ x, y, w: Math.max(1, w), h: row, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open) });
@@ -91,7 +115,10 @@ interface PaintContext {
 
 const idOf = (cell: Cell): string => `${pathOf(cell.of).join('.')}${cell.node ? '' : '/other'}`;
 
-const ringOf = (cell: Cell, inner: number, ring: number): [number, number] => [inner + (cell.depth - 1) * ring, inner + cell.depth * ring];
+const ringOf = (cell: Cell, inner: number, ring: number): [number, number] => [
+  inner + (cell.depth - 1) * ring,
+  inner + cell.depth * ring,
+];
 
 function paintSunburst(g: Painter, cells: Cell[], depth: number, ctx: PaintContext): void {
   const cx = g.width / 2;
@@ -115,7 +142,14 @@ function paintSunburst(g: Painter, cells: Cell[], depth: number, ctx: PaintConte
       const along = (cell.x1 - cell.x0) * 2 * Math.PI * Math.hypot(x, y);
       if (cell.depth === 0 || along > 13) {
         const turn = cell.depth === 0 ? 0 : middle > Math.PI ? middle + Math.PI / 2 : middle - Math.PI / 2;
-        g.text(cell.depth === 0 ? ctx.show(cell.value) : name, x, y, { color: inkOn(fill), size: 11, anchor: 'middle', max: across, turn, mono: cell.depth > 0 });
+        g.text(cell.depth === 0 ? ctx.show(cell.value) : name, x, y, {
+          color: inkOn(fill),
+          size: 11,
+          anchor: 'middle',
+          max: across,
+          turn,
+          mono: cell.depth > 0,
+        });
       }
       const box = boxOfArc(cell, inner, ring);
       g.hit({ ...box, id: idOf(cell), ...hitOf(cell, ctx.whole, ctx.show, ctx.open) });
@@ -135,11 +169,21 @@ function boxOfArc(cell: Cell, inner: number, ring: number): { x: number; y: numb
 
 function tableOf(top: TreeNode, weight: Weight): TableSpec<TreeNode> {
   return {
-    name: 'tree', label: 'The tree as a table', rows: nodesOf(top).filter((n) => n.value > 0), sort: '-value', filter: true,
+    name: 'tree',
+    label: 'The tree as a table',
+    rows: nodesOf(top).filter((n) => n.value > 0),
+    sort: '-value',
+    filter: true,
     columns: [
       { key: 'name', title: 'name', kind: 'name', value: (n) => (n.detail ? `${n.name} · ${n.detail}` : n.name) },
       { key: 'path', title: 'below', kind: 'text', value: (n) => format.cut(path(n).join(' › '), 80) },
-      { key: 'value', title: weight === 'time' ? 'time' : weight, kind: weight === 'samples' ? 'count' : weight, value: (n) => n.value, bar: true },
+      {
+        key: 'value',
+        title: weight === 'time' ? 'time' : weight,
+        kind: weight === 'samples' ? 'count' : weight,
+        value: (n) => n.value,
+        bar: true,
+      },
       { key: 'own', title: 'its own', kind: weight === 'samples' ? 'count' : weight, value: (n) => n.own },
       { key: 'share', title: 'of all', kind: 'percent', value: (n) => n.value / top.value },
       { key: 'calls', title: 'calls', kind: 'count', value: (n) => n.calls },
@@ -169,12 +213,24 @@ export function Flame({ p }: { p: Profile }) {
   const rootPath = option('flame.root', '');
   const selection = mask.value;
   const tree = useMemo(
-    () => (sampled
-      ? sampleTree(p, { range: range.value, mineOnly, inverted })
-      : buildTree(p, { by, weight, inverted, range: range.value, mask: selection, mineOnly })),
-    [p, by, weight, inverted, range.value, selection, mineOnly]);
+    () =>
+      sampled
+        ? sampleTree(p, { range: range.value, mineOnly, inverted })
+        : buildTree(p, { by, weight, inverted, range: range.value, mask: selection, mineOnly }),
+    [p, by, weight, inverted, range.value, selection, mineOnly],
+  );
   if (p.n === 0 && !sampled)
-    return <><h2>Flame</h2><Missing what="events" title="This profile has no calls with times" why="A flame needs every call with its times." command={`pellucid profile -- ${program()}`} /></>;
+    return (
+      <>
+        <h2>Flame</h2>
+        <Missing
+          what="events"
+          title="This profile has no calls with times"
+          why="A flame needs every call with its times."
+          command={`pellucid profile -- ${program()}`}
+        />
+      </>
+    );
   const top = find(tree, rootPath ? rootPath.split('.') : []);
   const sunburst = shape === 'sunburst';
   const cells = layout(top, sunburst ? Math.min(depth, 7) : depth, cutoff);
@@ -183,7 +239,8 @@ export function Flame({ p }: { p: Profile }) {
   const ctx: PaintContext = {
     lens: selection !== null,
     verdict: all && option('flame.color', '') === 'change' ? (name) => tone(all.get(name)) : null,
-    whole: tree.value, show: unit(weight),
+    whole: tree.value,
+    show: unit(weight),
     open: (node) => {
       const next = node === top && node.parent ? node.parent : node;
       setOption('flame.root', pathOf(next).join('.'), true);
@@ -191,7 +248,8 @@ export function Flame({ p }: { p: Profile }) {
     },
   };
   const paint = (g: Painter): void => {
-    if (cells.length === 0) g.text('nothing in this part of the run', g.width / 2, 20, { anchor: 'middle', color: g.theme.dim });
+    if (cells.length === 0)
+      g.text('nothing in this part of the run', g.width / 2, 20, { anchor: 'middle', color: g.theme.dim });
     else if (sunburst) paintSunburst(g, cells, rows, ctx);
     else paintRows(g, cells, shape === 'flame', rows, ctx);
   };
@@ -201,21 +259,55 @@ export function Flame({ p }: { p: Profile }) {
     <>
       <h2>Flame</h2>
       <div class="tools">
-        <Choice name="flame.shape" fallback="icicle" label="shape" values={{ icicle: 'icicle', flame: 'flame', sunburst: 'sunburst' }} />
-        {!sampled && <Choice name="flame.by" fallback="call" label="by" values={{ call: 'call path', module: 'module', op: 'op' }} />}
-        {!sampled && <Choice name="flame.weight" fallback="time" label="width" values={{ time: 'time', bytes: 'bytes', flops: 'FLOPs' }} />}
+        <Choice
+          name="flame.shape"
+          fallback="icicle"
+          label="shape"
+          values={{ icicle: 'icicle', flame: 'flame', sunburst: 'sunburst' }}
+        />
+        {!sampled && (
+          <Choice
+            name="flame.by"
+            fallback="call"
+            label="by"
+            values={{ call: 'call path', module: 'module', op: 'op' }}
+          />
+        )}
+        {!sampled && (
+          <Choice
+            name="flame.weight"
+            fallback="time"
+            label="width"
+            values={{ time: 'time', bytes: 'bytes', flops: 'FLOPs' }}
+          />
+        )}
         <span class="group">
           <Check name="flame.inverted" label="inverted" />
           <Check name="flame.mine" label="only my code" />
         </span>
         <label>
           depth
-          <input type="number" min="2" max="2000" value={depth} aria-label="Depth" onChange={(e) => setOption('flame.depth', e.currentTarget.value, true)} />
+          <input
+            type="number"
+            min="2"
+            max="2000"
+            value={depth}
+            aria-label="Depth"
+            onChange={(e) => setOption('flame.depth', e.currentTarget.value, true)}
+          />
         </label>
         <label>
           smallest
-          <select value={String(cutoff)} aria-label="Smallest share" onChange={(e) => setOption('flame.cutoff', e.currentTarget.value, true)}>
-            {['0', '0.0001', '0.001', '0.01', '0.05'].map((v) => <option key={v} value={v}>{v === '0' ? 'all' : `${Number(v) * 100} %`}</option>)}
+          <select
+            value={String(cutoff)}
+            aria-label="Smallest share"
+            onChange={(e) => setOption('flame.cutoff', e.currentTarget.value, true)}
+          >
+            {['0', '0.0001', '0.001', '0.01', '0.05'].map((v) => (
+              <option key={v} value={v}>
+                {v === '0' ? 'all' : `${Number(v) * 100} %`}
+              </option>
+            ))}
           </select>
         </label>
         {all && <Choice name="flame.color" fallback="" label="colour" values={{ '': 'op', change: 'change' }} />}
@@ -224,17 +316,38 @@ export function Flame({ p }: { p: Profile }) {
         {crumbs.map((n, i) => (
           <span key={i}>
             {i > 0 && <span class="dim"> › </span>}
-            <button type="button" class="link mono" disabled={n === top} onClick={() => setOption('flame.root', pathOf(n).join('.'), true)}>{format.visible(format.cut(n.name, 60))}</button>
+            <button
+              type="button"
+              class="link mono"
+              disabled={n === top}
+              onClick={() => setOption('flame.root', pathOf(n).join('.'), true)}
+            >
+              {format.visible(format.cut(n.name, 60))}
+            </button>
           </span>
         ))}
-        {top.parent && <button type="button" onClick={() => setOption('flame.root', '', true)}>reset</button>}
+        {top.parent && (
+          <button type="button" onClick={() => setOption('flame.root', '', true)}>
+            reset
+          </button>
+        )}
       </div>
       <Figure
-        name="flame" title={`${unit(weight)(top.value)} by ${sampled || by === 'call' ? 'call path' : by}${inverted ? ', callers below callees' : ''}`}
-        height={sunburst ? 560 : Math.max(2, rows) * rowHeight(rows)} paint={paint} table={() => tableOf(top, weight)}
+        name="flame"
+        title={`${unit(weight)(top.value)} by ${sampled || by === 'call' ? 'call path' : by}${inverted ? ', callers below callees' : ''}`}
+        height={sunburst ? 560 : Math.max(2, rows) * rowHeight(rows)}
+        paint={paint}
+        table={() => tableOf(top, weight)}
         label={`${shape} of ${top.name}, ${unit(weight)(top.value)}`}
-        gestures={{ left: 0, right: (w) => w, fit: () => setOption('flame.root', '', true) }} />
-      {sampled ? <p class="note">Coloured: lines of the program; grey: everything else.</p> : <FamilyLegend><span>grey grid: other, drawn together</span></FamilyLegend>}
+        gestures={{ left: 0, right: (w) => w, fit: () => setOption('flame.root', '', true) }}
+      />
+      {sampled ? (
+        <p class="note">Coloured: lines of the program; grey: everything else.</p>
+      ) : (
+        <FamilyLegend>
+          <span>grey grid: other, drawn together</span>
+        </FamilyLegend>
+      )}
     </>
   );
 }

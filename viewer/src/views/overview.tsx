@@ -32,7 +32,10 @@ function Cards({ p }: { p: Profile }) {
   return (
     <div class="cards">
       {cards.map(([value, name]) => (
-        <div class="card" key={name}><b>{value}</b><span>{name}</span></div>
+        <div class="card" key={name}>
+          <b>{value}</b>
+          <span>{name}</span>
+        </div>
       ))}
     </div>
   );
@@ -48,7 +51,9 @@ type Row = Record<string, Value>;
 
 export function Overview({ p }: { p: Profile }) {
   const parts: TableSpec<{ name: string; ns: number; share: number }> = {
-    name: 'parts', label: 'Where the time goes', rows: p.header.parts,
+    name: 'parts',
+    label: 'Where the time goes',
+    rows: p.header.parts,
     columns: [
       { key: 'part', title: 'Where the time goes', kind: 'name', value: (r) => r.name },
       { key: 'ns', title: 'Time', kind: 'time', value: (r) => r.ns },
@@ -60,8 +65,12 @@ export function Overview({ p }: { p: Profile }) {
   const lines = tableNamed(p, 'overview', 'top-lines');
   const advice = p.header.tables.advice?.[0] ?? tableNamed(p, 'overview', 'advice');
   const families = new Map(p.header.signatures.map((s) => [s.name, s.family]));
-  const opSpec = ops && reportSpec('topops', 'Ops that take the most time', ops, {
-    bars: ['share'], select: (r: Row) => ({ kind: 'op', id: String(r.name) }) });
+  const opSpec =
+    ops &&
+    reportSpec('topops', 'Ops that take the most time', ops, {
+      bars: ['share'],
+      select: (r: Row) => ({ kind: 'op', id: String(r.name) }),
+    });
   if (opSpec) {
     const name = opSpec.columns.find((c) => c.key === 'name');
     if (name) name.mark = (r: Row) => <FamilyMark family={families.get(String(r.name)) ?? 'other'} />;
@@ -70,7 +79,11 @@ export function Overview({ p }: { p: Profile }) {
   return (
     <>
       <h2>Overview</h2>
-      {p.header.warnings.map((w) => <p class="warning" key={w}>{format.visible(w)}</p>)}
+      {p.header.warnings.map((w) => (
+        <p class="warning" key={w}>
+          {format.visible(w)}
+        </p>
+      ))}
       <Cards p={p} />
       {comparison.value && <CompareTable header={comparison.value} />}
       {advice && advice.rows.length > 0 && (
@@ -97,7 +110,12 @@ export function Overview({ p }: { p: Profile }) {
         {lines && (
           <section>
             <h3>Lines</h3>
-            <DataTable spec={reportSpec('toplines', 'Lines that take the most time', lines, { bars: ['share'], select: (r: Row) => lineNamed(p, String(r.line)) })} />
+            <DataTable
+              spec={reportSpec('toplines', 'Lines that take the most time', lines, {
+                bars: ['share'],
+                select: (r: Row) => lineNamed(p, String(r.line)),
+              })}
+            />
           </section>
         )}
       </div>
@@ -108,12 +126,24 @@ export function Overview({ p }: { p: Profile }) {
         </>
       )}
       <h3>The recording</h3>
-      {footing.split('\n').filter((line) => line && !line.startsWith('warning:')).map((line) => (
-        <p class="note" key={line}>{format.visible(line)}</p>
+      {footing
+        .split('\n')
+        .filter((line) => line && !line.startsWith('warning:'))
+        .map((line) => (
+          <p class="note" key={line}>
+            {format.visible(line)}
+          </p>
+        ))}
+      {p.header.notes.map((n) => (
+        <p class="note" key={n}>
+          {format.visible(n)}
+        </p>
       ))}
-      {p.header.notes.map((n) => <p class="note" key={n}>{format.visible(n)}</p>)}
       <p class="note">
-        {[p.header.run.program, p.header.run.started, p.header.pellucid && `pellucid ${p.header.pellucid}`].filter(Boolean).map((x) => format.visible(format.cut(String(x), 300))).join(' · ')}
+        {[p.header.run.program, p.header.run.started, p.header.pellucid && `pellucid ${p.header.pellucid}`]
+          .filter(Boolean)
+          .map((x) => format.visible(format.cut(String(x), 300)))
+          .join(' · ')}
       </p>
     </>
   );

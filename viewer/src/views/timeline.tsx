@@ -48,22 +48,55 @@ function callRow(p: Profile, row: Row, selection: Uint8Array | null, few: number
       const inner = w > 3 ? w - 1 : w;
       g.rect(left, y, inner, ROW - 1, fill, faint || w < 12 ? '' : familyPattern(p.family(i)));
       if (w > 28) {
-        if (!faint && familyPattern(p.family(i))) g.rect(left + 2, y + 2, Math.min(w - 5, g.measure(p.name(i), { mono: true, size: 11 }) + 4), ROW - 5, fill, '', 0.82);
+        if (!faint && familyPattern(p.family(i)))
+          g.rect(
+            left + 2,
+            y + 2,
+            Math.min(w - 5, g.measure(p.name(i), { mono: true, size: 11 }) + 4),
+            ROW - 5,
+            fill,
+            '',
+            0.82,
+          );
         g.text(p.name(i), left + 4, y + ROW / 2, { color: inkOn(fill), size: 11, mono: true, max: w - 6 });
       }
       if (piece.count === 1 || w >= 2)
         g.hit({
-          x: left, y, w, h: ROW, id: `e${i}`, title: piece.count > 1 ? `${p.name(i)} and ${format.count(piece.count - 1)} more` : p.name(i),
-          details: [`${format.time(p.time(i))}, its own ${format.time(p.event.self[i])}`, `at ${format.time(p.event.begin[i])}`, p.functionName(p.functionOf[i])],
+          x: left,
+          y,
+          w,
+          h: ROW,
+          id: `e${i}`,
+          title: piece.count > 1 ? `${p.name(i)} and ${format.count(piece.count - 1)} more` : p.name(i),
+          details: [
+            `${format.time(p.time(i))}, its own ${format.time(p.event.self[i])}`,
+            `at ${format.time(p.event.begin[i])}`,
+            p.functionName(p.functionOf[i]),
+          ],
           select: { kind: 'call', id: String(i) },
-          open: () => fitEvent(p, i) });
+          open: () => fitEvent(p, i),
+        });
       else
         g.hit({
-          x: left, y, w: 1, h: ROW, id: `e${i}`, title: `${format.count(piece.count)} calls, the longest is ${p.name(i)}`,
-          details: [format.time(p.time(i))], select: { kind: 'call', id: String(i) }, open: () => fitEvent(p, i) });
+          x: left,
+          y,
+          w: 1,
+          h: ROW,
+          id: `e${i}`,
+          title: `${format.count(piece.count)} calls, the longest is ${p.name(i)}`,
+          details: [format.time(p.time(i))],
+          select: { kind: 'call', id: String(i) },
+          open: () => fitEvent(p, i),
+        });
     }
     for (const i of few) {
-      if (p.rows.depth[i] !== row.depth || p.event.thread[i] !== row.thread || p.event.end[i] < t0 || p.event.begin[i] > t1) continue;
+      if (
+        p.rows.depth[i] !== row.depth ||
+        p.event.thread[i] !== row.thread ||
+        p.event.end[i] < t0 ||
+        p.event.begin[i] > t1
+      )
+        continue;
       const left = Math.max(LEFT, x(p.event.begin[i]));
       const w = Math.min(g.width, x(p.event.end[i])) - left;
       if (w < 2) g.rect(left, y, 2, ROW - 1, g.theme.text);
@@ -96,19 +129,33 @@ function lanes(p: Profile): Lane[] {
   const out: Lane[] = [];
   const selection = mask.value;
   const few = fewLit(selection);
-  if (p.rowsOf('step') > 0) out.push({ title: 'steps', height: STEPS, paint: (g, y, x, t0, t1) => paintSteps(g, p, y, x, t0, t1) });
-  if (option('timeline.modules', '') === '1') out.push({ title: 'modules', height: ROW, paint: (g, y, x, t0, t1) => paintModules(g, p, y, x, t0, t1) });
+  if (p.rowsOf('step') > 0)
+    out.push({ title: 'steps', height: STEPS, paint: (g, y, x, t0, t1) => paintSteps(g, p, y, x, t0, t1) });
+  if (option('timeline.modules', '') === '1')
+    out.push({ title: 'modules', height: ROW, paint: (g, y, x, t0, t1) => paintModules(g, p, y, x, t0, t1) });
   let thread = -2;
   for (const row of p.rows.rows) {
     if (row.depth >= MOST_DEPTHS) continue;
-    out.push({ title: row.thread !== thread ? threadName(p, row.thread) : '', height: ROW, paint: callRow(p, row, selection, few) });
+    out.push({
+      title: row.thread !== thread ? threadName(p, row.thread) : '',
+      height: ROW,
+      paint: callRow(p, row, selection, few),
+    });
     thread = row.thread;
   }
   if (p.rowsOf('pool') > 0)
     for (const t of new Set(Array.from(p.columns['pool.thread'])))
-      out.push({ title: `pool ${threadName(p, t)}`, height: STALL, paint: (g, y, x, t0, t1) => paintPool(g, p, t, y, x, t0, t1) });
-  if (p.rowsOf('stall') > 0) STALLS.forEach((name, kind) => out.push({ title: name, height: STALL, paint: (g, y, x, t0, t1) => paintStalls(g, p, kind, y, x, t0, t1) }));
-  if (p.blocks > 0) out.push({ title: 'memory', height: MEMORY, paint: (g, y, _x, t0, t1) => paintMemory(g, y, t0, t1) });
+      out.push({
+        title: `pool ${threadName(p, t)}`,
+        height: STALL,
+        paint: (g, y, x, t0, t1) => paintPool(g, p, t, y, x, t0, t1),
+      });
+  if (p.rowsOf('stall') > 0)
+    STALLS.forEach((name, kind) =>
+      out.push({ title: name, height: STALL, paint: (g, y, x, t0, t1) => paintStalls(g, p, kind, y, x, t0, t1) }),
+    );
+  if (p.blocks > 0)
+    out.push({ title: 'memory', height: MEMORY, paint: (g, y, _x, t0, t1) => paintMemory(g, y, t0, t1) });
   return out;
 }
 
@@ -121,7 +168,17 @@ function paintSteps(g: Painter, p: Profile, y: number, x: (t: number) => number,
     const w = Math.max(1, Math.min(g.width, x(s.to)) - left - 1);
     g.rect(left, y + 2, w, STEPS - 5, mix(g.theme.accent, g.theme.back, s.id % 2 ? 0.75 : 0.6));
     g.text(String(s.id), left + 3, y + STEPS / 2, { size: 10, max: w - 4 });
-    g.hit({ x: left, y, w, h: STEPS, id: `s${s.id}`, title: `step ${s.id}`, details: [format.time(s.to - s.from)], select: { kind: 'step', id: String(s.id) }, open: () => setRange({ from: s.from, to: s.to }) });
+    g.hit({
+      x: left,
+      y,
+      w,
+      h: STEPS,
+      id: `s${s.id}`,
+      title: `step ${s.id}`,
+      details: [format.time(s.to - s.from)],
+      select: { kind: 'step', id: String(s.id) },
+      open: () => setRange({ from: s.from, to: s.to }),
+    });
   });
 }
 
@@ -131,12 +188,34 @@ function paintModules(g: Painter, p: Profile, y: number, x: (t: number) => numbe
     const w = Math.max(1, Math.min(g.width, x(s.to)) - left - 1);
     const fill = mix(g.theme.families.other, g.theme.back, s.id % 2 ? 0.4 : 0.6);
     g.rect(left, y, w, ROW - 1, fill);
-    g.text(p.modulePath(s.id) || '(model)', left + 4, y + ROW / 2, { size: 11, mono: true, max: w - 6, color: inkOn(fill) });
-    g.hit({ x: left, y, w, h: ROW, id: `m${s.id}/${s.from}`, title: p.modulePath(s.id) || '(model)', details: [format.time(s.to - s.from)], select: { kind: 'module', id: String(s.id) } });
+    g.text(p.modulePath(s.id) || '(model)', left + 4, y + ROW / 2, {
+      size: 11,
+      mono: true,
+      max: w - 6,
+      color: inkOn(fill),
+    });
+    g.hit({
+      x: left,
+      y,
+      w,
+      h: ROW,
+      id: `m${s.id}/${s.from}`,
+      title: p.modulePath(s.id) || '(model)',
+      details: [format.time(s.to - s.from)],
+      select: { kind: 'module', id: String(s.id) },
+    });
   }
 }
 
-function paintPool(g: Painter, p: Profile, thread: number, y: number, x: (t: number) => number, t0: number, t1: number): void {
+function paintPool(
+  g: Painter,
+  p: Profile,
+  thread: number,
+  y: number,
+  x: (t: number) => number,
+  t0: number,
+  t1: number,
+): void {
   let last = -1;
   for (const s of poolIn(p, thread, t0, t1)) {
     const left = Math.max(LEFT, Math.floor(x(s.from)));
@@ -147,16 +226,43 @@ function paintPool(g: Painter, p: Profile, thread: number, y: number, x: (t: num
   }
 }
 
-function paintStalls(g: Painter, p: Profile, kind: number, y: number, x: (t: number) => number, t0: number, t1: number): void {
+function paintStalls(
+  g: Painter,
+  p: Profile,
+  kind: number,
+  y: number,
+  x: (t: number) => number,
+  t0: number,
+  t1: number,
+): void {
   let last = -1;
   for (const s of stallsIn(p, kind, t0, t1)) {
     const left = Math.max(LEFT, Math.floor(x(s.from)));
     const right = Math.min(g.width, Math.max(left + 1, x(s.to)));
     if (right <= last) continue;
     const from = Math.max(left, last);
-    g.rect(from, y + 2, right - from, STALL - 5, mix(g.theme.families.reduction, g.theme.back, kind * 0.2), right - from > 6 ? PATTERNS[kind + 1] : '');
+    g.rect(
+      from,
+      y + 2,
+      right - from,
+      STALL - 5,
+      mix(g.theme.families.reduction, g.theme.back, kind * 0.2),
+      right - from > 6 ? PATTERNS[kind + 1] : '',
+    );
     if (right - from >= 2)
-      g.hit({ x: from, y, w: right - from, h: STALL, id: `k${s.id}`, title: STALLS[kind], details: [s.to > s.from ? format.time(s.to - s.from) : 'its end was not seen', s.event >= 0 ? `while ${p.name(s.event)} ran` : 'outside every op'], select: s.event >= 0 ? { kind: 'call', id: String(s.event) } : undefined });
+      g.hit({
+        x: from,
+        y,
+        w: right - from,
+        h: STALL,
+        id: `k${s.id}`,
+        title: STALLS[kind],
+        details: [
+          s.to > s.from ? format.time(s.to - s.from) : 'its end was not seen',
+          s.event >= 0 ? `while ${p.name(s.event)} ran` : 'outside every op',
+        ],
+        select: s.event >= 0 ? { kind: 'call', id: String(s.event) } : undefined,
+      });
     last = right;
   }
 }
@@ -168,10 +274,34 @@ function paintMemory(g: Painter, y: number, t0: number, t1: number): void {
   const sums = new Float64Array(columns);
   for (const row of m.stacked(t0, t1, columns)) row.forEach((v, i) => (sums[i] += v));
   const top = (i: number): number => y + MEMORY - (sums[i] / m.peak.bytes) * (MEMORY - 10);
-  g.path(stepArea(columns, (i) => LEFT + 2 * i, () => y + MEMORY, top), mix(g.theme.accent, g.theme.back, 0.6));
+  g.path(
+    stepArea(
+      columns,
+      (i) => LEFT + 2 * i,
+      () => y + MEMORY,
+      top,
+    ),
+    mix(g.theme.accent, g.theme.back, 0.6),
+  );
   g.text(format.bytes(m.peak.bytes), LEFT - 6, y + 12, { anchor: 'end', size: 10, color: g.theme.dim });
-  g.line([[LEFT, y + 10], [g.width, y + 10]], g.theme.line, 1, [3, 3]);
-  g.hit({ x: LEFT, y, w: g.width - LEFT, h: MEMORY, id: 'memory', title: 'Memory in use', details: [`at most ${format.bytes(m.peakIn(t0, t1).bytes)} here`, `${format.bytes(m.peak.bytes)} at the peak`] });
+  g.line(
+    [
+      [LEFT, y + 10],
+      [g.width, y + 10],
+    ],
+    g.theme.line,
+    1,
+    [3, 3],
+  );
+  g.hit({
+    x: LEFT,
+    y,
+    w: g.width - LEFT,
+    h: MEMORY,
+    id: 'memory',
+    title: 'Memory in use',
+    details: [`at most ${format.bytes(m.peakIn(t0, t1).bytes)} here`, `${format.bytes(m.peak.bytes)} at the peak`],
+  });
 }
 
 /** An arc from the selected call to its forward call, or from it to its backward node. */
@@ -198,35 +328,66 @@ function sums(p: Profile): TableSpec<ReturnType<typeof figures>[number]> {
   const rows = figures(p, 'op', range.value, mask.value);
   const families = new Map(p.header.signatures.map((s) => [s.name, p.familyOf(s)]));
   return {
-    name: 'rangesums', label: 'Sums of the range', rows, sort: '-time', filter: false,
+    name: 'rangesums',
+    label: 'Sums of the range',
+    rows,
+    sort: '-time',
+    filter: false,
     columns: [
-      { key: 'name', title: 'op or scope', kind: 'name', value: (r) => name(r.id), mark: (r) => <FamilyMark family={families.get(name(r.id)) ?? 'other'} /> },
+      {
+        key: 'name',
+        title: 'op or scope',
+        kind: 'name',
+        value: (r) => name(r.id),
+        mark: (r) => <FamilyMark family={families.get(name(r.id)) ?? 'other'} />,
+      },
       { key: 'calls', title: 'calls', kind: 'count', value: (r) => r.calls },
       { key: 'time', title: 'its own time', kind: 'time', value: (r) => r.own, bar: true },
       { key: 'flops', title: 'FLOPs', kind: 'flops', value: (r) => r.flops },
       { key: 'bytes', title: 'bytes', kind: 'bytes', value: (r) => r.bytes },
     ],
-    select: (r) => ({ kind: 'op', id: name(r.id) }), lit: (r) => r.lit,
+    select: (r) => ({ kind: 'op', id: name(r.id) }),
+    lit: (r) => r.lit,
   };
 }
 
 export function Timeline({ p }: { p: Profile }) {
   if (p.n === 0)
-    return <><h2>Timeline</h2><Missing what="events" title="This profile has no calls with times" why="A timeline needs every call with its times." command={`pellucid profile -- ${program()}`} /></>;
+    return (
+      <>
+        <h2>Timeline</h2>
+        <Missing
+          what="events"
+          title="This profile has no calls with times"
+          why="A timeline needs every call with its times."
+          command={`pellucid profile -- ${program()}`}
+        />
+      </>
+    );
   const { from: t0, to: t1 } = range.value ?? { from: 0, to: p.duration };
   const all = lanes(p);
   const height = all.reduce((sum, lane) => sum + lane.height + 2, AXIS) + 4;
   const paint = (g: Painter): void => {
     const x = linear([t0, t1], [LEFT, g.width]);
     const yOf = new Map<number, number>();
-    bottomAxis(g, x, x.ticks(Math.max(2, Math.floor((g.width - LEFT) / 110))), 4, height, (v) => format.time(v - (t1 - t0 < p.duration / 100 ? t0 : 0)));
+    bottomAxis(g, x, x.ticks(Math.max(2, Math.floor((g.width - LEFT) / 110))), 4, height, (v) =>
+      format.time(v - (t1 - t0 < p.duration / 100 ? t0 : 0)),
+    );
     let y = AXIS;
     const rows = p.rows.rows.filter((r) => r.depth < MOST_DEPTHS);
     let k = 0;
     for (const lane of all) {
-      if (lane.title) g.text(lane.title, 0, y + Math.min(lane.height, ROW) / 2, { size: 11, color: g.theme.dim, max: LEFT - 6 });
-      if (lane.height === ROW && k < rows.length && lane.title !== 'modules') yOf.set((rows[k].thread + 1) * 65536 + rows[k++].depth, y);
-      g.clip(lane.title === 'memory' ? 0 : LEFT, y, lane.title === 'memory' ? g.width : g.width - LEFT, lane.height, () => lane.paint(g, y, x, t0, t1));
+      if (lane.title)
+        g.text(lane.title, 0, y + Math.min(lane.height, ROW) / 2, { size: 11, color: g.theme.dim, max: LEFT - 6 });
+      if (lane.height === ROW && k < rows.length && lane.title !== 'modules')
+        yOf.set((rows[k].thread + 1) * 65536 + rows[k++].depth, y);
+      g.clip(
+        lane.title === 'memory' ? 0 : LEFT,
+        y,
+        lane.title === 'memory' ? g.width : g.width - LEFT,
+        lane.height,
+        () => lane.paint(g, y, x, t0, t1),
+      );
       y += lane.height + 2;
     }
     g.clip(LEFT, 0, g.width - LEFT, height, () => paintArrow(g, p, x, yOf));
@@ -243,18 +404,27 @@ export function Timeline({ p }: { p: Profile }) {
       <h2>Timeline</h2>
       <div class="tools">
         <Check name="timeline.modules" label="modules" />
-        <span class="dim">drag: choose a range · W S: closer, farther · A D: left, right · Enter: close in on a call · f: the whole</span>
+        <span class="dim">
+          drag: choose a range · W S: closer, farther · A D: left, right · Enter: close in on a call · f: the whole
+        </span>
       </div>
       <Figure
-        name="timeline" title={`${format.time(t0)} to ${format.time(t1)} (${format.time(length)})`} height={height} paint={paint} table={() => sums(p)}
+        name="timeline"
+        title={`${format.time(t0)} to ${format.time(t1)} (${format.time(length)})`}
+        height={height}
+        paint={paint}
+        table={() => sums(p)}
         label={`Timeline from ${format.time(t0)} to ${format.time(t1)}`}
         gestures={{
-          left: LEFT, right: (w) => w,
+          left: LEFT,
+          right: (w) => w,
           range: (a, b) => change(t0 + a * length, t0 + b * length),
-          zoom: (factor, at) => change(t0 + at * length * (1 - 1 / factor), t0 + at * length * (1 - 1 / factor) + length / factor),
+          zoom: (factor, at) =>
+            change(t0 + at * length * (1 - 1 / factor), t0 + at * length * (1 - 1 / factor) + length / factor),
           pan: (share) => change(t0 + share * length, t1 + share * length),
           fit: () => setRange(null),
-        }} />
+        }}
+      />
       <FamilyLegend />
     </>
   );

@@ -49,18 +49,32 @@ function paintCurves(g: Painter, plot: Plot): void {
   let lo = ys.reduce((a, b) => Math.min(a, b), Infinity);
   let hi = ys.reduce((a, b) => Math.max(a, b), -Infinity);
   if (lo === hi) [lo, hi] = plot.log ? [lo / 2, hi * 2] : [lo - Math.abs(lo || 1) / 2, hi + Math.abs(hi || 1) / 2];
-  const x = linear([xs.reduce((a, b) => Math.min(a, b), Infinity), xs.reduce((a, b) => Math.max(a, b), -Infinity)], [LEFT, right]);
+  const x = linear(
+    [xs.reduce((a, b) => Math.min(a, b), Infinity), xs.reduce((a, b) => Math.max(a, b), -Infinity)],
+    [LEFT, right],
+  );
   const y = plot.log ? logarithmic([lo, hi], [bottom, 10]) : linear([lo, hi], [bottom, 10]);
   const ticks = plot.log ? logTicks(lo, hi) : y.ticks(5);
   leftAxis(g, y, ticks.length >= 2 ? ticks : [lo, hi], LEFT, right, format.digits);
-  bottomAxis(g, x, x.ticks(Math.max(2, Math.floor(g.width / 110))), bottom, bottom, plot.byTime ? (v) => `${format.digits(v)} s` : format.count);
+  bottomAxis(
+    g,
+    x,
+    x.ticks(Math.max(2, Math.floor(g.width / 110))),
+    bottom,
+    bottom,
+    plot.byTime ? (v) => `${format.digits(v)} s` : format.count,
+  );
   const columns = Math.max(10, right - LEFT);
   plot.all.slice(0, MOST_CURVES).forEach((c, i) => {
     const k = plot.runs.indexOf(c.run);
     const color = colorOf(g.theme, k);
-    const raw = thin(c.x, c.y, columns).filter(([, v]) => !plot.log || v > 0).map(([a, b]): [number, number] => [x(a), y(b)]);
+    const raw = thin(c.x, c.y, columns)
+      .filter(([, v]) => !plot.log || v > 0)
+      .map(([a, b]): [number, number] => [x(a), y(b)]);
     if (plot.smoothing > 0) g.line(raw, mix(color, g.theme.back, 0.65), 1);
-    const line = thin(c.x, c.smooth, columns).filter(([, v]) => !plot.log || v > 0).map(([a, b]): [number, number] => [x(a), y(b)]);
+    const line = thin(c.x, c.smooth, columns)
+      .filter(([, v]) => !plot.log || v > 0)
+      .map(([a, b]): [number, number] => [x(a), y(b)]);
     g.line(line, color, 2, DASHES[k % DASHES.length]);
     if (line.length <= 40) for (const [a, b] of line) g.circle(a, b, 2.5, color);
     const last = line[line.length - 1];
@@ -70,22 +84,50 @@ function paintCurves(g: Painter, plot: Plot): void {
       if (Number.isFinite(v) || j % Math.ceil(c.y.length / columns || 1)) return;
       const at = x(c.x[j]);
       if (!Number.isFinite(at)) return;
-      g.line([[at - 3, 3], [at + 3, 9]], g.theme.worse, 1.5);
-      g.line([[at - 3, 9], [at + 3, 3]], g.theme.worse, 1.5);
+      g.line(
+        [
+          [at - 3, 3],
+          [at + 3, 9],
+        ],
+        g.theme.worse,
+        1.5,
+      );
+      g.line(
+        [
+          [at - 3, 9],
+          [at + 3, 3],
+        ],
+        g.theme.worse,
+        1.5,
+      );
     });
     const every = Math.max(1, Math.ceil(c.x.length / Math.max(1, columns / 6)));
     for (let j = 0; j < c.x.length; j += every) {
       if (!Number.isFinite(c.y[j]) || (plot.log && c.y[j] <= 0)) continue;
       const px = x(c.x[j]);
       const py = y(plot.smoothing > 0 ? c.smooth[j] : c.y[j]);
-      g.hit({ x: px - 5, y: Number.isFinite(py) ? py - 8 : 0, w: 10, h: 16, id: `${i}/${j}`, title: `${plot.name} ${format.digits(c.y[j])}`, details: [c.run, plot.byTime ? `${format.digits(c.x[j])} s` : `step ${format.count(c.x[j])}`, plot.smoothing > 0 ? `smoothed ${format.digits(c.smooth[j])}` : ''].filter(Boolean) });
+      g.hit({
+        x: px - 5,
+        y: Number.isFinite(py) ? py - 8 : 0,
+        w: 10,
+        h: 16,
+        id: `${i}/${j}`,
+        title: `${plot.name} ${format.digits(c.y[j])}`,
+        details: [
+          c.run,
+          plot.byTime ? `${format.digits(c.x[j])} s` : `step ${format.count(c.x[j])}`,
+          plot.smoothing > 0 ? `smoothed ${format.digits(c.smooth[j])}` : '',
+        ].filter(Boolean),
+      });
     }
   });
 }
 
 function curveSpec(plot: Plot): TableSpec<{ run: string; x: number; y: number; smooth: number }> {
   return {
-    name: `curve${plot.name.toLowerCase().replace(/[^a-z]/g, '')}`, label: plot.name, filter: true,
+    name: `curve${plot.name.toLowerCase().replace(/[^a-z]/g, '')}`,
+    label: plot.name,
+    filter: true,
     rows: plot.all.flatMap((c) => c.x.map((x, i) => ({ run: c.run, x, y: c.y[i], smooth: c.smooth[i] }))),
     columns: [
       { key: 'run', title: 'run', kind: 'name', value: (r) => r.run },
@@ -98,10 +140,19 @@ function curveSpec(plot: Plot): TableSpec<{ run: string; x: number; y: number; s
 
 function takeLive(item: number, start: Series[], event: LiveEvent): void {
   if (event.type !== 'metrics' && event.type !== 'live') return;
-  const points = Array.isArray(event.points) ? (event.points as Record<string, unknown>[]) : [event as Record<string, unknown>];
+  const points = Array.isArray(event.points)
+    ? (event.points as Record<string, unknown>[])
+    : [event as Record<string, unknown>];
   let series = live.peek()[item] ?? start;
   for (const point of points)
-    series = appended(series, String(point.run ?? start[0]?.run ?? ''), String(point.name ?? ''), Number(point.step), typeof point.value === 'number' ? point.value : null, typeof point.time === 'number' ? point.time : null);
+    series = appended(
+      series,
+      String(point.run ?? start[0]?.run ?? ''),
+      String(point.name ?? ''),
+      Number(point.step),
+      typeof point.value === 'number' ? point.value : null,
+      typeof point.time === 'number' ? point.time : null,
+    );
   live.value = { ...live.peek(), [item]: series };
 }
 
@@ -109,18 +160,24 @@ function Live({ p, item }: { p: Profile; item: number }) {
   const [state, setState] = useState('connecting');
   const [said, setSaid] = useState('');
   useEffect(
-    () => listen(item, (event) => {
-      if (event.type === 'ended') setState('ended');
-      else if (event.type === 'recorded') {
-        const id = Number(event.item);
-        if (Number.isInteger(id) && !items.peek().some((i) => i.id === id))
-          items.value = [...items.peek(), { id, name: String(event.name ?? `steps ${id}`), kind: 'profile' }];
-        setSaid('recorded');
-        setOption('training.beside', String(id), true);
-        say('The steps are recorded; their profile is open beside the curves');
-      } else takeLive(item, p.header.metrics?.series ?? [], event);
-    }, (open) => setState((now) => (now === 'ended' ? now : open ? 'live' : 'no answer from the server'))),
-    [item]);
+    () =>
+      listen(
+        item,
+        (event) => {
+          if (event.type === 'ended') setState('ended');
+          else if (event.type === 'recorded') {
+            const id = Number(event.item);
+            if (Number.isInteger(id) && !items.peek().some((i) => i.id === id))
+              items.value = [...items.peek(), { id, name: String(event.name ?? `steps ${id}`), kind: 'profile' }];
+            setSaid('recorded');
+            setOption('training.beside', String(id), true);
+            say('The steps are recorded; their profile is open beside the curves');
+          } else takeLive(item, p.header.metrics?.series ?? [], event);
+        },
+        (open) => setState((now) => (now === 'ended' ? now : open ? 'live' : 'no answer from the server')),
+      ),
+    [item],
+  );
   const record = async (): Promise<void> => {
     setSaid('recording …');
     try {
@@ -133,9 +190,17 @@ function Live({ p, item }: { p: Profile; item: number }) {
   return (
     <div class="tools" role="group" aria-label="The running program">
       <b>{state === 'live' ? '● live' : state}</b>
-      {state === 'live' && <button type="button" onClick={() => void record()}>record the next {RECORD_STEPS} steps</button>}
+      {state === 'live' && (
+        <button type="button" onClick={() => void record()}>
+          record the next {RECORD_STEPS} steps
+        </button>
+      )}
       {said && <span role="status">{said}</span>}
-      {beside > 0 && <button type="button" onClick={() => setItem(beside)}>open their profile</button>}
+      {beside > 0 && (
+        <button type="button" onClick={() => setItem(beside)}>
+          open their profile
+        </button>
+      )}
     </div>
   );
 }
@@ -153,7 +218,12 @@ export function Training({ p }: { p: Profile }) {
       <>
         <h2>Training</h2>
         {running && <Live p={p} item={item} />}
-        <Missing what="metrics" title="This file has no training metrics" why="Curves come from a run folder." command="pellucid train two-layer --out runs/two-layer && pellucid view runs/two-layer" />
+        <Missing
+          what="metrics"
+          title="This file has no training metrics"
+          why="Curves come from a run folder."
+          command="pellucid train two-layer --out runs/two-layer && pellucid view runs/two-layer"
+        />
       </>
     );
   const runs = [...new Set(series.map((s) => s.run))];
@@ -168,15 +238,41 @@ export function Training({ p }: { p: Profile }) {
         <Choice name="training.x" fallback="" label="over" values={{ '': 'steps', time: 'time' }} />
         <label>
           smoothing
-          <input type="range" min="0" max="0.99" step="0.01" value={smoothing} aria-label="Smoothing" onInput={(e) => setOption('training.smooth', e.currentTarget.value)} />
+          <input
+            type="range"
+            min="0"
+            max="0.99"
+            step="0.01"
+            value={smoothing}
+            aria-label="Smoothing"
+            onInput={(e) => setOption('training.smooth', e.currentTarget.value)}
+          />
           {smoothing.toFixed(2)}
         </label>
-        {runs.length > 6 && <input type="search" placeholder="filter runs" aria-label="Filter runs" value={find} onInput={(e) => setOption('training.find', e.currentTarget.value)} />}
+        {runs.length > 6 && (
+          <input
+            type="search"
+            placeholder="filter runs"
+            aria-label="Filter runs"
+            value={find}
+            onInput={(e) => setOption('training.find', e.currentTarget.value)}
+          />
+        )}
       </div>
       <div class="legend">
         {runs.slice(0, 24).map((run, i) => (
           <span key={run}>
-            <svg viewBox="0 0 24 12" width="24" height="12" aria-hidden="true"><line x1="0" y1="6" x2="24" y2="6" stroke={colorOf(theme, i)} stroke-width="2" stroke-dasharray={DASHES[i % DASHES.length].join(' ')} /></svg>
+            <svg viewBox="0 0 24 12" width="24" height="12" aria-hidden="true">
+              <line
+                x1="0"
+                y1="6"
+                x2="24"
+                y2="6"
+                stroke={colorOf(theme, i)}
+                stroke-width="2"
+                stroke-dasharray={DASHES[i % DASHES.length].join(' ')}
+              />
+            </svg>
             {format.visible(format.cut(run, 60))}
           </span>
         ))}
@@ -188,7 +284,14 @@ export function Training({ p }: { p: Profile }) {
           const bad = plot.all.reduce((sum, c) => sum + c.bad, 0);
           return (
             <section key={name}>
-              <Figure name={`curve-${name.replace(/\W/g, '')}`} title={name} height={HEIGHT} paint={(g) => paintCurves(g, plot)} table={() => curveSpec(plot)} label={`${name} of ${plot.all.length} runs`} />
+              <Figure
+                name={`curve-${name.replace(/\W/g, '')}`}
+                title={name}
+                height={HEIGHT}
+                paint={(g) => paintCurves(g, plot)}
+                table={() => curveSpec(plot)}
+                label={`${name} of ${plot.all.length} runs`}
+              />
               {bad > 0 && <p class="warning">{format.count(bad)} values are not finite (crosses at the top)</p>}
             </section>
           );
