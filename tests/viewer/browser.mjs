@@ -1,51 +1,38 @@
 // A browser for the tests: headless Chromium with a fresh profile, one page at a time, and a note of
 // everything on its console and every request.
 
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { chromium } from "playwright-core";
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
 
-const PLACES = [
-  process.env.CHROMIUM,
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-];
+const PLACES = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 export const executable = PLACES.find((path) => path && existsSync(path));
 
-export async function openBrowser({
-  width = 1400,
-  height = 900,
-  dark = false,
-  reduced = true,
-} = {}) {
-  const folder = mkdtempSync(join(tmpdir(), "pellucid-viewer-"));
+export async function openBrowser({ width = 1400, height = 900, dark = false, reduced = true } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'pellucid-viewer-'));
   const context = await chromium.launchPersistentContext(folder, {
     executablePath: executable,
     headless: true,
     viewport: { width, height },
-    colorScheme: dark ? "dark" : "light",
-    reducedMotion: reduced ? "reduce" : "no-preference",
+    colorScheme: dark ? 'dark' : 'light',
+    reducedMotion: reduced ? 'reduce' : 'no-preference',
     acceptDownloads: true,
     args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
     ],
   });
   const problems = [];
   const watch = (page) => {
-    page.on(
-      "console",
-      (message) => message.type() === "error" && problems.push(message.text()),
-    );
-    page.on("pageerror", (error) => problems.push(String(error)));
-    page.on("request", (request) => browser.requests.push(request.url()));
+    page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
+    page.on('pageerror', (error) => problems.push(String(error)));
+    page.on('request', (request) => browser.requests.push(request.url()));
   };
   const browser = {
     context,
@@ -58,7 +45,7 @@ export async function openBrowser({
     },
   };
   context.pages().forEach(watch);
-  context.on("page", watch);
+  context.on('page', watch);
   return browser;
 }
 
@@ -66,11 +53,6 @@ export async function openBrowser({
 export async function settled(page) {
   await page.waitForSelector('main[aria-busy="false"]', { timeout: 60_000 });
   await page.evaluate(
-    () =>
-      new Promise((done) =>
-        requestAnimationFrame(() =>
-          requestAnimationFrame(() => setTimeout(done, 60)),
-        ),
-      ),
+    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 60)))),
   );
 }

@@ -1,56 +1,54 @@
 // The page made from the built script and containers, as the C++ side makes it: for tests of the page
 // alone, with containers that no recorder writes.
 
-import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { deflateRawSync } from "node:zlib";
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { deflateRawSync } from 'node:zlib';
 
-const hash = (text) =>
-  `'sha256-${createHash("sha256").update(text, "utf8").digest("base64")}'`;
+const hash = (text) => `'sha256-${createHash('sha256').update(text, 'utf8').digest('base64')}'`;
 
 /** `items`: [{name, kind, bytes, side?}]; in server mode their bytes are asked for. */
-export function pageParts(dist, items, mode) {
-  const read = (name) => readFileSync(join(dist, name), "utf8");
-  const style = read("app.css");
-  const script = read("app.js");
+export function pageParts(dist, items, mode, can = []) {
+  const read = (name) => readFileSync(join(dist, name), 'utf8');
+  const style = read('app.css');
+  const script = read('app.js');
   const boot = JSON.stringify({
     mode,
-    version: "0.1.0",
+    can,
+    version: '0.1.0',
     items: items.map((item, id) => ({
       id,
       name: item.name,
-      kind: item.kind ?? "profile",
+      kind: item.kind ?? 'profile',
       side: item.side,
     })),
-  }).replace(/</g, "\\u003c");
+  }).replace(/</g, '\\u003c');
   const policy = [
     "default-src 'none'",
     `script-src ${hash(script)}`,
     `style-src ${hash(style)}`,
-    "worker-src blob:",
-    "img-src blob: data:",
+    'worker-src blob:',
+    'img-src blob: data:',
     "base-uri 'none'",
     "form-action 'none'",
-  ].join("; ");
-  const data = (mode === "file" ? items : [])
+  ].join('; ');
+  const data = (mode === 'file' ? items : [])
     .map(
       (item, id) =>
-        `<script type="application/octet-stream" id="pellucid-data-${id}">${deflateRawSync(item.bytes).toString("base64")}</script>`,
+        `<script type="application/octet-stream" id="pellucid-data-${id}">${deflateRawSync(item.bytes).toString('base64')}</script>`,
     )
-    .join("\n");
+    .join('\n');
   const html = [
     '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-    mode === "file"
-      ? `<meta http-equiv="Content-Security-Policy" content="${policy}">`
-      : "",
+    mode === 'file' ? `<meta http-equiv="Content-Security-Policy" content="${policy}">` : '',
     '<meta name="viewport" content="width=device-width, initial-scale=1"><title>pellucid view</title>',
     `<style>${style}</style></head><body><div id="app"></div>`,
     `<script type="application/json" id="pellucid-boot">${boot}</script>`,
     data,
     `<script>${script}</script></body></html>`,
-  ].join("\n");
+  ].join('\n');
   return { html, policy };
 }
 
-export const makePage = (dist, items) => pageParts(dist, items, "file").html;
+export const makePage = (dist, items) => pageParts(dist, items, 'file').html;

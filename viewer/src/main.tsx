@@ -4,7 +4,7 @@ import { render } from 'preact';
 import { readBoot, type Boot } from './data/boot';
 import { openItem } from './data/open';
 import { Profile } from './model/profile';
-import { items, keepPreferences, loads, mode, openState, page, type Load } from './state/store';
+import { can, items, keepPreferences, loads, mode, openState, page, type Load } from './state/store';
 import { Shell } from './ui/shell';
 import { VIEWS } from './views';
 import { effect } from '@preact/signals';
@@ -37,6 +37,7 @@ async function start(): Promise<void> {
   }
   items.value = boot.items;
   mode.value = boot.mode;
+  can.value = boot.can ?? [];
   if (boot.items.length === 0) return put(page.value.item, { state: 'failed', why: 'nothing was opened' });
   if (!boot.items.some((i) => i.id === page.value.item)) page.value = { ...page.value, item: boot.items[0].id };
   // A comparison colours every view, so it is opened with the first item; others when they are shown.

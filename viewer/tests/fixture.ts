@@ -220,7 +220,7 @@ function build(steps: number): {
     end();
     free(activation, back);
     free(second, back);
-    saved.push([linear, activation, 0]);
+    saved.push([linear, activation, 2, 0]);
     begin(8, 3, -1, 2, step);
     const update = op(9, 9000, 3, 1, 2, step);
     end();
@@ -254,7 +254,9 @@ export function profileContainer({ steps = 20, hostile = false, events: hasEvent
     ['kind', 'begin', 'duration', 'thread', 'event', 'count'].forEach(
       (key, k) => (columns[`stall.${key}`] = [stalls.map((s) => s[k]), 'zigzag']),
     );
-    ['event', 'allocation', 'name'].forEach((key, k) => (columns[`saved.${key}`] = [saved.map((s) => s[k]), 'zigzag']));
+    ['event', 'allocation', 'kind', 'name'].forEach(
+      (key, k) => (columns[`use.${key}`] = [saved.map((s) => s[k]), 'zigzag']),
+    );
     columns['step.begin'] = [stepSpans.map((s) => s[0]), 'delta'];
     columns['step.end'] = [stepSpans.map((s) => s[1]), 'delta'];
   }
@@ -361,127 +363,148 @@ export function profileContainer({ steps = 20, hostile = false, events: hasEvent
 
 /** a = x**2; b = sin(a); y = b*x, with values and gradients, one box and one fused pair. */
 export function smallGraph(more = ''): Record<string, unknown> {
+  const number = (value: number): unknown => ({ shape: [], dtype: 'float32', text: String(value), value });
   const node = (
-    id: number,
+    id: string,
     label: string,
-    x: number,
     y: number,
     value: number,
     gradient: number,
-    box = -1,
-    group = -1,
+    box: string | null = null,
   ): Record<string, unknown> => ({
     id,
-    name: label + more,
     label: label + more,
-    family: id === 0 ? 'other' : 'pointwise',
+    family: id === 'n0' ? 'other' : 'pointwise',
     box,
-    x,
+    x: 0,
     y,
     w: 90,
     h: 52,
-    time_ns: 1000 * (id + 1),
+    time_ns: 1000,
     bytes: 8,
     flops: 1,
     site: 0,
     module: 0,
-    event: id,
-    value,
-    gradient,
+    event: Number(id.slice(1)),
+    value: number(value),
+    gradient: number(gradient),
     shape: '[]',
-    group,
+    group: box ? 0 : -1,
+  });
+  const edge = (from: string, to: string, box: string | null, points: number[][]): Record<string, unknown> => ({
+    from,
+    to,
+    box,
+    kind: 'data',
+    count: 1,
+    label: '[]',
+    local: '0.5000',
+    points,
   });
   return {
     title: `autograd${more}`,
     kind: 'autograd',
+    width: 260,
+    height: 252,
     nodes: [
-      node(0, 'x', 0, 0, 2, 1.2),
-      node(1, 'a = x**2', 0, 0, 4, 0.3, 0, 0),
-      node(2, 'b = sin(a)', 0, 90, -0.7568, 2, 0, 0),
-      node(3, 'y = b*x', 0, 200, -1.5136, 1),
+      node('n0', 'x', 0, 2, 1.2),
+      node('n1', 'a = x**2', 0, 4, 0.3, 'b0'),
+      node('n2', 'b = sin(a)', 90, -0.7568, 2, 'b0'),
+      node('n3', 'y = b*x', 200, -1.5136, 1),
     ],
     edges: [
-      [0, 1],
-      [1, 2],
-      [2, 3],
-      [0, 3],
-    ].map(([from, to]) => ({ from, to, label: '[]', kind: 'data', points: [] })),
-    boxes: [{ id: 0, parent: -1, name: `Block${more}`, repeat: 12, x: 0, y: 90, w: 110, h: 40, open: false }],
+      edge('n0', 'b0', null, [
+        [45, 52],
+        [55, 90],
+      ]),
+      edge('b0', 'n3', null, [
+        [55, 130],
+        [45, 200],
+      ]),
+      edge('n0', 'n3', null, [
+        [80, 52],
+        [200, 100],
+        [80, 200],
+      ]),
+      edge('n1', 'n2', 'b0', []),
+    ],
+    boxes: [
+      {
+        id: 'b0',
+        parent: null,
+        name: `Block${more}`,
+        repeat: 12,
+        x: 0,
+        y: 90,
+        w: 110,
+        h: 40,
+        open: false,
+        inner_x: 12,
+        inner_y: 24,
+        inner_width: 90,
+        inner_height: 142,
+      },
+    ],
   };
 }
 
-export function runContainer(runs = 2, points = 300): Uint8Array {
-  const series: unknown[] = [];
+export function runContainer(points = 300): Uint8Array {
   const steps = Array.from({ length: points }, (_, i) => i * 10);
-  for (let r = 0; r < runs; r++) {
-    series.push({
-      run: `runs/two-layer-${r}`,
-      name: 'loss',
-      steps,
-      values: steps.map((s, i) => (r === 1 && i > points - 5 ? null : 2 * Math.exp(-s / (600 + 200 * r)) * wobble(i))),
-      times: steps.map((s) => s / 100),
-    });
-    series.push({
-      run: `runs/two-layer-${r}`,
-      name: 'learning rate',
-      steps,
-      values: steps.map((s) => 0.1 / (1 + s / 1000)),
-      times: steps.map((s) => s / 100),
-    });
-  }
+  const curve = (name: string, value: (step: number, i: number) => number | string): unknown => ({
+    run: 'runs/two-layer',
+    name,
+    steps,
+    values: steps.map(value),
+  });
+  const bell = (width: number): number[] =>
+    Array.from({ length: 64 }, (_, b) => Math.round(100 * Math.exp(-(((b - 32) / width) ** 2))));
   const layers = Array.from({ length: 12 }, (_, k) => ({
     step: 100 * k,
     parameters: Object.fromEntries(
       ['fc1.weight', 'fc1.bias', 'fc2.weight'].map((n, i) => [
         n,
-        {
-          weight: 3 + i + k / 10,
-          gradient: 1 / (1 + k + i),
-          update: 0.001 * (1 + i),
-          weights: Array.from({ length: 64 }, (_b, b) => Math.round(100 * Math.exp(-(((b - 32) / (6 + k)) ** 2)))),
-        },
+        { weight: 3 + i + k / 10, gradient: 1 / (1 + k + i), update: 0.001 * (1 + i), weights: bell(6 + k) },
       ]),
     ),
     modules: { fc1: { mean: 0.1 * k, deviation: 1, zeros: 0.5 }, fc2: { mean: 0, deviation: 0.5 + k / 20, zeros: 0 } },
   }));
-  return makeContainer(
-    {
-      kind: 'run',
-      name: 'runs/two-layer',
-      sentence: 'The loss fell from 2.0 to 0.01 in 3,000 steps.',
-      metrics: { series, layers, live: null },
-    },
-    {},
-  );
+  const series = [
+    curve('loss', (s, i) => (i > points - 5 ? 'nan' : 2 * Math.exp(-s / 600) * wobble(i))),
+    curve('learning_rate', (s) => 0.1 / (1 + s / 1000)),
+  ];
+  const live = steps.map((s, i) => ({ time: s / 100, step: s, samples_per_second: 60000 * wobble(i), memory: 1e6 }));
+  const position = { metrics: 100, layers: 50, live: 70 };
+  return makeContainer({ kind: 'run', name: 'runs/two-layer', metrics: { series }, layers, live, position }, {});
 }
 
 export function compareContainer(): Uint8Array {
   const row = (name: string, first: number, second: number, verdict: string): Record<string, unknown> => ({
     name,
-    first,
-    second,
+    first_seconds: first,
+    second_seconds: second,
     change: first > 0 ? second / first - 1 : null,
-    low: -0.1,
-    high: 0.4,
+    interval: [-0.1, 0.4],
     verdict,
   });
-  return makeContainer(
-    {
-      kind: 'compare',
-      name: 'A and B',
-      compare: {
-        what: 'median seconds of 20 and 20 steps',
-        scatter: 'within one run of each',
-        warnings: ['the numbers of threads differ: 2 and 1'],
-        rows: [
-          row('total', 1e-4, 1.3e-4, 'worse, a regression'),
-          row('mm', 4e-5, 6e-5, 'worse, a regression'),
-          row('linear', 3e-5, 2e-5, 'better'),
-          row('relu', 4e-6, 4.1e-6, 'cannot tell'),
-          row('tanh', 0, 1e-6, 'new'),
-        ],
-      },
-    },
-    {},
-  );
+  const op = {
+    what: 'median seconds of 20 and 20 optimiser steps',
+    scatter: 'within one run of each',
+    warnings: ['the numbers of threads differ: 2 and 1'],
+    rows: [
+      row('total', 1e-4, 1.3e-4, 'worse, a regression'),
+      row('mm', 4e-5, 6e-5, 'worse, a regression'),
+      row('linear', 3e-5, 2e-5, 'better'),
+      row('relu', 4e-6, 4.1e-6, 'cannot tell'),
+      row('tanh', 0, 1e-6, 'new'),
+    ],
+  };
+  const total = {
+    name: 'total',
+    first_bytes: 1000,
+    second_bytes: 900,
+    change: -0.1,
+    interval: null,
+    verdict: 'better',
+  };
+  return makeContainer({ kind: 'compare', name: 'A and B', compare: { op, memory: { ...op, rows: [total] } } }, {});
 }

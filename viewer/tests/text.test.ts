@@ -2,16 +2,19 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { readContainer } from '../src/data/container';
 import { completeHeader, type Graph } from '../src/data/header';
 import { linear, logTicks, roundTicks } from '../src/draw/axis';
 import { ringPart, stepArea } from '../src/draw/shape';
 import { contrast, inkOn } from '../src/draw/theme';
 import { tokenLines } from '../src/model/code';
 import * as format from '../src/model/format';
-import { flow, GraphIndex, place, topological } from '../src/model/graph';
-import { appended, curves, smoothed, thin } from '../src/model/training';
+import { flow, GraphIndex, place, topological, valueText } from '../src/model/graph';
+import { prepare, Profile } from '../src/model/profile';
+import { exists, savers } from '../src/model/selection';
+import { curves, smoothed, thin, withRows } from '../src/model/training';
 import { decodeState, encodeState, START } from '../src/state/url';
-import { HOSTILE, smallGraph } from './fixture';
+import { HOSTILE, profileContainer, smallGraph } from './fixture';
 
 test('three significant digits and a unit', () => {
   assert.deepEqual([0, 12, 999.7, 1234, 57_123_000, 139.7e6, 2.5e9, -3e6].map(format.time), [
@@ -105,51 +108,70 @@ test('source lines keep every character, whatever they hold', () => {
 
 const graph = completeHeader({ graphs: [smallGraph()] }).graphs[0];
 
+const index = new GraphIndex(graph);
+
 test('a closed box stands for its nodes; an open one moves what is below', () => {
-  const index = new GraphIndex(graph);
   const closed = place(index, new Set());
   assert.deepEqual(
     closed.nodes.map((n) => n.node.id),
-    [0, 3],
+    ['n0', 'n3'],
   );
   assert.equal(closed.boxes[0].inside, 2);
-  assert.deepEqual(closed.edges.map((e) => [e.edge.from, e.edge.to]).sort(), [
-    [0, 1],
-    [0, 3],
-    [2, 3],
-  ]);
-  const open = place(index, new Set([0]));
+  assert.equal(closed.edges.length, 3);
+  const open = place(index, new Set(['b0']));
   assert.equal(open.nodes.length, 4);
-  const y = (placed: typeof open, id: number): number =>
+  assert.equal(open.edges.length, 4);
+  const y = (placed: typeof open, id: string): number =>
     (placed.nodes.find((n) => n.node.id === id) as { y: number }).y;
-  assert.ok(y(open, 3) > y(closed, 3));
+  assert.ok(y(open, 'n3') > y(closed, 'n3'));
   const box = open.boxes[0];
-  for (const n of open.nodes.filter((m) => m.node.box === 0))
+  for (const n of open.nodes.filter((m) => m.node.box === 'b0'))
     assert.ok(n.x >= box.x && n.y >= box.y && n.x + n.w <= box.x + box.w && n.y + n.h <= box.y + box.h);
+  const last = open.edges.find((e) => e.edge.from === 'b0') as { points: [number, number][] };
+  assert.deepEqual(last.points[1][1], y(open, 'n3'), 'the route ends where its node went to');
 });
 
 test('boxes in a circle and edges to nowhere do not hang', () => {
-  const bad = {
+  const [b] = graph.boxes;
+  const edge = { box: null, kind: 'data', points: [] };
+  const bad: Graph = {
     ...graph,
     boxes: [
-      { ...graph.boxes[0], id: 0, parent: 1 },
-      { ...graph.boxes[0], id: 1, parent: 0 },
+      { ...b, id: 'b0', parent: 'b1' },
+      { ...b, id: 'b1', parent: 'b0' },
     ],
     edges: [
-      { from: 0, to: 99, label: '', kind: 'data', points: [] },
-      { from: 3, to: 0, label: '', kind: 'data', points: [] },
-      { from: 0, to: 3, label: '', kind: 'data', points: [] },
+      { ...edge, from: 'n0', to: 'n99' },
+      { ...edge, from: 'n3', to: 'n0' },
+      { ...edge, from: 'n0', to: 'n3' },
     ],
-  } as Graph;
-  place(new GraphIndex(bad), new Set([0, 1]));
-  assert.equal(topological(bad).length, 4);
+  };
+  const circle = new GraphIndex(bad);
+  place(circle, new Set(['b0', 'b1']));
+  assert.equal(topological(circle).length, 4);
 });
 
 test('the walk goes forward through values, then backward through gradients', () => {
   assert.deepEqual(
-    flow(graph).map((s) => `${s.phase[0]}${s.node}`),
-    ['f0', 'f1', 'f2', 'f3', 'b3', 'b2', 'b1', 'b0'],
+    flow(index).map((s) => `${s.phase[0]} ${s.node}`),
+    ['f n0', 'f n1', 'f n2', 'f n3', 'b n3', 'b n2', 'b n1', 'b n0'],
   );
+});
+
+test('a node is selected by its graph and its id, and savers come from the uses of blocks', () => {
+  const p = new Profile(prepare(readContainer(profileContainer({ steps: 2 }))));
+  assert.ok(exists(p, { kind: 'node', id: '0.n3' }));
+  assert.ok(!exists(p, { kind: 'node', id: '1.n3' }));
+  assert.deepEqual(
+    savers(p, 0).map((e) => p.name(e)),
+    ['linear'],
+  );
+});
+
+test('values are numbers, small tensors in full, large ones as a range', () => {
+  assert.equal(valueText({ shape: [], value: -0.756802 }), '−0.7568');
+  assert.equal(valueText({ shape: [2], value: [1, 2.5] }), '[1, 2.5]');
+  assert.equal(valueText({ shape: [64, 64], min: 0, max: 1 }), '[64,64] 0 … 1');
 });
 
 test('smoothing starts at the true first value and skips what is not finite', () => {
@@ -168,10 +190,14 @@ test('thinning keeps the extremes', () => {
   assert.ok(points.some(([, v]) => v === 99));
 });
 
-test('live points extend their series, and a repeated step is dropped', () => {
-  let series = appended([], 'run', 'loss', 1, 2, null);
-  series = appended(series, 'run', 'loss', 2, null, 3);
-  series = appended(series, 'run', 'loss', 2, 1, 3);
+test('new lines of a run extend its curves; a repeated step is dropped; nan is a gap', () => {
+  let series = withRows([], 'run', [{ step: 1, loss: 2, note: 'text' }]);
+  series = withRows(series, 'run', [
+    { step: 2, loss: 'nan' },
+    { step: 2, loss: 1 },
+  ]);
   assert.deepEqual(series[0].steps, [1, 2]);
+  assert.equal(series.length, 1);
   assert.equal(curves(series, 'loss', 0, false)[0].bad, 1);
+  assert.deepEqual(completeHeader({ metrics: { series: [{ values: ['inf', 1] }] } }).series[0].values, [null, 1]);
 });

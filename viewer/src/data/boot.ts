@@ -13,13 +13,20 @@ export interface Boot {
   mode: 'file' | 'server';
   items: BootItem[];
   version: string;
+  /** What the server offers beyond the data, such as "record". */
+  can?: string[];
 }
 
 export function readBoot(): Boot {
   const text = document.getElementById('pellucid-boot')?.textContent ?? '';
   try {
     const boot = JSON.parse(text) as Boot;
-    return { mode: boot.mode === 'server' ? 'server' : 'file', items: boot.items ?? [], version: boot.version ?? '' };
+    return {
+      mode: boot.mode === 'server' ? 'server' : 'file',
+      items: boot.items ?? [],
+      version: boot.version ?? '',
+      can: boot.can ?? [],
+    };
   } catch {
     throw new DataError('this page does not say what to open: the file is damaged');
   }

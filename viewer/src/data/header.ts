@@ -51,12 +51,23 @@ export interface SourceFile {
   text?: string;
 }
 
+/** A value of an expression: all of a small tensor, or its range and a picture. */
+export interface TensorValue {
+  shape?: number[];
+  dtype?: string;
+  text?: string;
+  value?: unknown;
+  min?: number;
+  max?: number;
+  picture?: number[][];
+}
+
 export interface GraphNode {
-  id: number;
+  id: string;
   name: string;
   label: string;
   family: string;
-  box: number;
+  box: string | null;
   x: number;
   y: number;
   w: number;
@@ -67,24 +78,30 @@ export interface GraphNode {
   site?: number;
   module?: number;
   event?: number;
-  value?: unknown;
-  gradient?: unknown;
+  value?: TensorValue | number | string;
+  gradient?: TensorValue | number | string;
   shape?: string;
   group?: number;
   why?: string;
+  leaf?: boolean;
 }
 
+/** Between two nodes or boxes of the same box. */
 export interface GraphEdge {
-  from: number;
-  to: number;
-  label: string;
+  from: string;
+  to: string;
+  box: string | null;
   kind: string;
+  count?: number;
+  label?: string;
+  local?: unknown;
+  gradient?: unknown;
   points: [number, number][];
 }
 
 export interface GraphBox {
-  id: number;
-  parent: number;
+  id: string;
+  parent: string | null;
   name: string;
   repeat?: number;
   x: number;
@@ -92,6 +109,10 @@ export interface GraphBox {
   w: number;
   h: number;
   open?: boolean;
+  inner_x?: number;
+  inner_y?: number;
+  inner_width?: number;
+  inner_height?: number;
 }
 
 export interface Graph {
@@ -120,6 +141,13 @@ export interface CompareRow {
   verdict: string;
   regression?: boolean;
   rest?: boolean;
+}
+
+export interface Comparison {
+  what: string;
+  scatter: string;
+  warnings: string[];
+  rows: CompareRow[];
 }
 
 export interface Machine {
@@ -151,8 +179,14 @@ export interface Header {
   strings: string[];
   sources: SourceFile[];
   graphs: Graph[];
-  metrics: { series: Series[]; layers?: LayerLog[]; live?: unknown } | null;
-  compare: { what: string; scatter: string; warnings: string[]; rows: CompareRow[] } | null;
+  series: Series[];
+  layers: LayerLog[];
+  /** Rows of live.jsonl: time, speed, memory of a run. */
+  live: Record<string, unknown>[];
+  /** How much of a run's files is in the header. */
+  position: Record<string, number>;
+  /** By op, line, module and memory; null for anything but a comparison. */
+  compare: Record<string, Comparison> | null;
 }
 
 export interface LayerLog {
@@ -175,8 +209,7 @@ export function completeHeader(json: unknown): Header {
   const tables: Record<string, ReportTable[]> = {};
   for (const [name, value] of Object.entries(record(h.tables)))
     tables[name] = list<ReportTable>(isRecord(value) ? value.tables : value).filter((t) => Array.isArray(t.rows));
-  const compare = isRecord(h.compare) ? h.compare : null;
-  const metrics = isRecord(h.metrics) ? h.metrics : null;
+  const metrics = record(h.metrics);
   return {
     kind: text(h.kind),
     name: text(h.name),
@@ -199,18 +232,48 @@ export function completeHeader(json: unknown): Header {
     categories: list(h.categories),
     strings: list(h.strings),
     sources: list(h.sources),
-    graphs: list<Graph>(h.graphs).map((g) => ({
-      ...g,
-      nodes: list(g.nodes),
-      edges: list(g.edges),
-      boxes: list(g.boxes),
-    })),
-    metrics: metrics && { ...metrics, series: list(metrics.series), layers: list(metrics.layers) },
-    compare: compare && {
-      what: text(compare.what),
-      scatter: text(compare.scatter),
-      warnings: list(compare.warnings),
-      rows: list(compare.rows),
-    },
+    graphs: list<Graph>(h.graphs).map(completeGraph),
+    series: list<Series>(metrics.series).map((x) => ({ ...x, values: list<unknown>(x.values).map(finite) })),
+    layers: list(h.layers),
+    live: list(h.live),
+    position: record(h.position) as Record<string, number>,
+    compare: isRecord(h.compare) ? comparisons(h.compare) : null,
   };
+}
+
+/** "nan" and "inf" are texts in a run's files. */
+export const finite = (v: unknown): number | null => (typeof v === 'number' && Number.isFinite(v) ? v : null);
+
+export const completeGraph = (g: Graph): Graph => ({
+  ...g,
+  title: text(g.title),
+  kind: text(g.kind),
+  nodes: list(g.nodes),
+  edges: list(g.edges),
+  boxes: list(g.boxes),
+});
+
+/** The tables of `pellucid diff --json`: seconds as "first_seconds", bytes as "first_bytes". */
+function comparisons(all: Record<string, unknown>): Record<string, Comparison> {
+  const out: Record<string, Comparison> = {};
+  for (const [by, value] of Object.entries(all)) {
+    const diff = record(value);
+    if (!Array.isArray(diff.rows)) continue;
+    const rows = list<Record<string, unknown>>(diff.rows).map((r): CompareRow => {
+      const interval = list<number>(r.interval);
+      const of = (side: string): number | null => finite(r[`${side}_seconds`]) ?? finite(r[`${side}_bytes`]);
+      return {
+        name: text(r.name),
+        first: of('first'),
+        second: of('second'),
+        change: finite(r.change),
+        low: finite(interval[0]),
+        high: finite(interval[1]),
+        verdict: text(r.verdict),
+        rest: text(r.name) === '(rest)',
+      };
+    });
+    out[by] = { what: text(diff.what), scatter: text(diff.scatter), warnings: list(diff.warnings), rows };
+  }
+  return out;
 }

@@ -15,13 +15,19 @@ export async function post<T>(path: string, body: unknown): Promise<T> {
 }
 
 export interface LiveEvent {
-  type: 'metrics' | 'layers' | 'live' | 'recorded' | 'ended' | string;
+  type: 'lines' | 'recorded' | 'ended' | string;
   [key: string]: unknown;
 }
 
 /** Calls `take` with each event of an item until the run ends; returns what stops it. */
-export function listen(item: number, take: (event: LiveEvent) => void, state: (open: boolean) => void): () => void {
-  const source = new EventSource(`live/${item}`);
+export function listen(
+  item: number,
+  position: Record<string, number>,
+  take: (event: LiveEvent) => void,
+  state: (open: boolean) => void,
+): () => void {
+  const from = new URLSearchParams(Object.entries(position).map(([file, bytes]) => [file, String(bytes)]));
+  const source = new EventSource(`live/${item}?${from}`);
   source.onopen = () => state(true);
   source.onerror = () => state(false);
   source.onmessage = (message) => {

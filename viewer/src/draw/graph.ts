@@ -26,7 +26,7 @@ export interface Scene {
   find: string;
   steps: FlowStep[];
   step: number;
-  toggle: (box: number) => void;
+  toggle: (box: string) => void;
   chosen: (node: GraphNode) => boolean;
   /** Whether the selection lights a node; null if it lights none in particular. */
   lit: ((node: GraphNode) => boolean) | null;
@@ -156,7 +156,7 @@ export function paintScene(g: Painter, s: Scene): void {
         y: b.y,
         w: b.w,
         h: b.open ? 22 : b.h,
-        id: `b${b.box.id}`,
+        id: `b/${b.box.id}`,
         title,
         details: [`${format.count(b.inside)} nodes`, b.open ? 'Enter closes the box' : 'Enter opens the box'],
         open: () => s.toggle(b.box.id),
@@ -180,7 +180,7 @@ export function paintScene(g: Painter, s: Scene): void {
       q.line(
         e.points,
         color,
-        Math.min(4, 1 + Math.log2(e.count) / 2),
+        Math.min(4, 1 + Math.log2(Math.max(1, e.edge.count ?? 1)) / 2),
         e.edge.kind === 'order' ? [2, 3] : gradient ? [5, 3] : [],
       );
       const [ex, ey] = e.points[e.points.length - 1];
@@ -193,8 +193,8 @@ export function paintScene(g: Painter, s: Scene): void {
       q.line([corner(0.4), [ex, ey], corner(-0.4)], color, 1.4);
       const [mx, my] = e.points[Math.floor((e.points.length - 1) / 2)];
       const [nx, ny] = e.points[Math.floor((e.points.length - 1) / 2) + 1];
-      if (labels && e.label)
-        q.text(e.label, (mx + nx) / 2 + 4, (my + ny) / 2, { size: 10, color: g.theme.dim, max: 160 });
+      if (labels && e.edge.label)
+        q.text(e.edge.label, (mx + nx) / 2 + 4, (my + ny) / 2, { size: 10, color: g.theme.dim, max: 160 });
     }
     for (const n of s.placed.nodes) if (visible(n)) paintNode(q, s, n);
     paintGroups(q, s);

@@ -7,7 +7,8 @@ export type Verdicts = Map<string, CompareRow>;
 export function verdicts(header: Header | null): Verdicts | null {
   if (!header?.compare) return null;
   const out: Verdicts = new Map();
-  for (const row of header.compare.rows) out.set(row.name, row);
+  // An op's verdict stands for its name, wherever else the name occurs.
+  for (const by of ['module', 'line', 'op']) for (const row of header.compare[by]?.rows ?? []) out.set(row.name, row);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // What can be selected, as text (it is part of the URL), and which events and blocks it lights.
 
+import type { GraphNode } from '../data/header';
 import type { Profile } from './profile';
 
 /** "op:mm", "sig:12", "call:7", "line:3", "fn:4", "module:2", "block:9", "node:0.17", "part:ops, waiting", "step:4". */
@@ -40,10 +41,8 @@ export function exists(p: Profile, s: Selection): boolean {
       return within(p.blocks);
     case 'step':
       return within(p.rowsOf('step'));
-    case 'node': {
-      const [g, n] = s.id.split('.').map(Number);
-      return p.header.graphs[g]?.nodes.some((node) => node.id === n) ?? false;
-    }
+    case 'node':
+      return nodeOf(p, s.id) !== undefined;
     case 'part':
       return p.header.parts.some((x) => x.name === s.id);
     default:
@@ -88,8 +87,7 @@ export function lit(p: Profile, s: Selection): Uint8Array | null {
       return mask;
     }
     case 'node': {
-      const [g, n] = s.id.split('.').map(Number);
-      const node = p.header.graphs[g].nodes.find((x) => x.id === n);
+      const node = nodeOf(p, s.id);
       if (node?.event !== undefined && node.event >= 0 && node.event < p.n) lightCall(p, node.event, mask);
       else if (node?.module !== undefined && node.module >= 0) {
         const modules = p.moduleAndBelow(node.module);
@@ -128,12 +126,33 @@ function lightLine(p: Profile, line: number, mask: Uint8Array): Uint8Array {
   return mask;
 }
 
+/** What `use.kind` says of a tensor that was saved for backward. */
+const SAVED = 2;
+
+/** Pairs of an event and a block that it saved for backward, if the profile knows them. */
+export function savedPairs(p: Profile): { events: ArrayLike<number>; blocks: ArrayLike<number> } {
+  const kind = p.columns['use.kind'];
+  const event = p.columns['use.event'];
+  const block = p.columns['use.allocation'];
+  const rows: number[] = [];
+  if (kind && event && block) for (let i = 0; i < kind.length; i++) if (kind[i] === SAVED) rows.push(i);
+  return { events: rows.map((i) => event[i]), blocks: rows.map((i) => block[i]) };
+}
+
 /** The events that saved a block for backward, if the profile says so. */
 export function savers(p: Profile, block: number): number[] {
-  const allocation = p.columns['saved.allocation'];
-  const node = p.columns['saved.node'] ?? p.columns['saved.event'];
-  if (!allocation || !node) return [];
-  const out: number[] = [];
-  for (let i = 0; i < allocation.length; i++) if (allocation[i] === block) out.push(node[i]);
-  return out;
+  const { events, blocks } = savedPairs(p);
+  return Array.from(events).filter((e, i) => blocks[i] === block && e >= 0 && e < p.n);
+}
+
+/** The graph and node that "0.n12" names. */
+export function nodeOf(p: Profile, id: string): GraphNode | undefined {
+  const dot = id.indexOf('.');
+  return p.header.graphs[Number(id.slice(0, dot))]?.nodes.find((n) => n.id === id.slice(dot + 1));
+}
+
+/** A line as the reports write it ("two_layer.cpp:17"). */
+export function lineNamed(p: Profile, text: string): Selection | null {
+  const id = p.lines.findIndex((l, i) => p.lineName(i) === text || `${l.file}:${l.line}` === text);
+  return id >= 0 ? { kind: 'line', id: String(id) } : null;
 }

@@ -1,7 +1,7 @@
 // Curves of runs: by metric, smoothed, cut to what can be drawn. Values that are not finite stay as
 // gaps with their place, so that a view can say where they are.
 
-import type { Series } from '../data/header';
+import { finite, type Header, type Series } from '../data/header';
 
 export interface Curve {
   run: string;
@@ -68,25 +68,31 @@ export function thin(x: number[], y: number[], columns: number): [number, number
   return out;
 }
 
-/** Adds a live point to the series of its run and name, as a new list. */
-export function appended(
-  series: Series[],
-  run: string,
-  name: string,
-  step: number,
-  value: number | null,
-  time: number | null,
-): Series[] {
-  const at = series.findIndex((s) => s.run === run && s.name === name);
-  if (at < 0) return [...series, { run, name, steps: [step], values: [value], times: [time] }];
-  const old = series[at];
-  if (old.steps.length > 0 && step <= old.steps[old.steps.length - 1]) return series;
-  const next = [...series];
-  next[at] = {
-    ...old,
-    steps: [...old.steps, step],
-    values: [...old.values, value],
-    times: [...(old.times ?? old.steps.map(() => null)), time],
-  };
-  return next;
+/** Each number of the rows of a run's log, added to the curve of its name; as a new list. */
+export function withRows(series: Series[], run: string, rows: Record<string, unknown>[]): Series[] {
+  if (rows.length === 0) return series;
+  const byName = new Map<string, Series>();
+  for (const s of series)
+    byName.set(s.name, { ...s, steps: [...s.steps], values: [...s.values], times: s.times && [...s.times] });
+  rows.forEach((row, i) => {
+    const time = finite(row.time);
+    const step = finite(row.step) ?? time ?? i;
+    for (const [name, value] of Object.entries(row)) {
+      if (name === 'step' || name === 'time' || (typeof value !== 'number' && !NOT_FINITE.includes(String(value))))
+        continue;
+      let s = byName.get(name);
+      if (!s) byName.set(name, (s = { run, name, steps: [], values: [], times: [] }));
+      if (s.steps.length > 0 && step <= s.steps[s.steps.length - 1]) continue;
+      s.times ??= s.steps.map(() => null);
+      s.steps.push(step);
+      s.values.push(finite(value));
+      s.times.push(time);
+    }
+  });
+  return [...byName.values()];
 }
+
+const NOT_FINITE = ['nan', 'inf', '-inf'];
+
+/** The curves of a run: its metrics, and speed and memory from its live log. */
+export const runSeries = (header: Header): Series[] => withRows(header.series, header.name, header.live);

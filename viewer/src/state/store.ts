@@ -3,6 +3,7 @@
 
 import { computed, effect, signal } from '@preact/signals';
 import type { BootItem } from '../data/boot';
+import type { LayerLog, Series } from '../data/header';
 import { MemoryUse } from '../model/memory';
 import type { Profile } from '../model/profile';
 import type { Range } from '../model/range';
@@ -17,6 +18,8 @@ export type Load =
 export const page = signal<PageState>(START);
 export const items = signal<BootItem[]>([]);
 export const mode = signal<'file' | 'server'>('file');
+/** What the server offers beyond the data, such as "record". */
+export const can = signal<string[]>([]);
 export const loads = signal<Record<number, Load>>({});
 
 export const view = computed(() => page.value.view);
@@ -40,6 +43,9 @@ export const mask = computed<Uint8Array | null>(() => {
 });
 
 export const memory = computed<MemoryUse | null>(() => (profile.value ? new MemoryUse(profile.value) : null));
+
+/** What a running program has added to the log of an item since it was opened. */
+export const liveRun = signal<Record<number, { series: Series[]; layers: LayerLog[] }>>({});
 
 /** What a screen reader hears when something changed. */
 export const spoken = signal('');

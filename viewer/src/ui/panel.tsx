@@ -3,7 +3,7 @@
 
 import { tone, verdicts } from '../model/compare';
 import * as format from '../model/format';
-import type { Selection } from '../model/selection';
+import { nodeOf, type Selection } from '../model/selection';
 import { largest, summarize, type Summary } from '../model/summary';
 import { shapes } from '../model/tree';
 import { clear, comparison, go, page, panelOpen, profile, range, selected } from '../state/store';
@@ -232,11 +232,10 @@ export function Panel() {
 }
 
 function nodeTitle(p: Profile, id: string): { title: string; what: string; family: string } {
-  const [g, n] = id.split('.').map(Number);
-  const node = p.header.graphs[g]?.nodes.find((x) => x.id === n);
+  const node = nodeOf(p, id);
   return {
     title: node?.label || node?.name || id,
-    what: `node of ${p.header.graphs[g]?.title ?? 'a graph'}`,
+    what: `node of ${p.header.graphs[Number(id.slice(0, id.indexOf('.')))]?.title ?? 'a graph'}`,
     family: node?.family ?? '',
   };
 }

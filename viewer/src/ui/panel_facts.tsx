@@ -3,9 +3,10 @@
 
 import type { ComponentChildren } from 'preact';
 import * as format from '../model/format';
+import { GraphIndex, valueText } from '../model/graph';
 import type { Profile } from '../model/profile';
 import { repeatsOf } from '../model/repeats';
-import { savers } from '../model/selection';
+import { nodeOf, savedPairs, savers } from '../model/selection';
 import { whySlow } from '../model/slow';
 import { shapes } from '../model/tree';
 import { memory, setView } from '../state/store';
@@ -30,9 +31,8 @@ export function Call({ p, call }: { p: Profile; call: number }) {
   const twins = repeatsOf(p, call);
   let backward = -1;
   for (let i = call + 1; i < p.n && backward < 0; i++) if (forward[i] === call) backward = i;
-  const saved: number[] = [];
-  const of = p.columns['saved.node'] ?? p.columns['saved.event'];
-  if (of) for (let i = 0; i < of.length; i++) if (of[i] === call) saved.push(p.columns['saved.allocation'][i]);
+  const pairs = savedPairs(p);
+  const saved = Array.from(pairs.blocks).filter((_, i) => pairs.events[i] === call);
   const savedBytes = saved.reduce((sum, b) => sum + (b >= 0 && b < p.blocks ? p.allocation.bytes[b] : 0), 0);
   return (
     <>
@@ -163,20 +163,25 @@ export function Part({ p, name }: { p: Profile; name: string }) {
 }
 
 export function GraphNodeFacts({ p, id }: { p: Profile; id: string }) {
-  const [g, n] = id.split('.').map(Number);
-  const graph = p.header.graphs[g];
-  const node = graph?.nodes.find((x) => x.id === n);
+  const node = nodeOf(p, id);
   if (!node) return null;
-  const name = (k: number): ComponentChildren => {
-    const other = graph.nodes.find((x) => x.id === k);
-    return other ? <To to={{ kind: 'node', id: `${g}.${k}` }}>{format.cut(other.label || other.name, 60)}</To> : '';
-  };
+  const which = id.slice(0, id.indexOf('.'));
+  const index = new GraphIndex(p.header.graphs[Number(which)]);
+  const name = (other: string): ComponentChildren =>
+    index.nodeById.has(other) ? (
+      <To to={{ kind: 'node', id: `${which}.${other}` }}>{format.visible(format.cut(index.labelOf(other), 60))}</To>
+    ) : (
+      format.visible(format.cut(index.labelOf(other), 60))
+    );
+  const edges = index.graph.edges;
   const site = node.site ?? -1;
   return (
     <>
       <Rows
         rows={[
           ['shape', node.shape ?? null],
+          ['value', node.value !== undefined ? format.cut(valueText(node.value), 200) : null],
+          ['gradient', node.gradient !== undefined ? format.cut(valueText(node.gradient), 200) : null],
           ['time', node.time_ns ? format.time(node.time_ns) : null],
           ['bytes', node.bytes ? format.bytes(node.bytes) : null],
           ['FLOPs', node.flops ? format.flops(node.flops) : null],
@@ -205,8 +210,8 @@ export function GraphNodeFacts({ p, id }: { p: Profile; id: string }) {
         </>
       )}
       <h3>Reads</h3>
-      {graph.edges
-        .filter((e) => e.to === n)
+      {edges
+        .filter((e) => e.to === node.id)
         .slice(0, 12)
         .map((e) => (
           <p key={e.from}>
@@ -214,8 +219,8 @@ export function GraphNodeFacts({ p, id }: { p: Profile; id: string }) {
           </p>
         ))}
       <h3>Read by</h3>
-      {graph.edges
-        .filter((e) => e.from === n)
+      {edges
+        .filter((e) => e.from === node.id)
         .slice(0, 12)
         .map((e) => (
           <p key={e.to}>

@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import type { Graph } from '../data/header';
+import { completeGraph, type Graph } from '../data/header';
 import { post } from '../data/live';
 import { say, setOption } from '../state/store';
 
@@ -11,16 +11,10 @@ export const played = signal<Graph | null>(null);
 
 const EXAMPLE = 'a = x**2; b = sin(a); c = exp(b); y = c*x';
 
-/** "x=2 w=[1,2]" */
-export function parseInputs(text: string): Record<string, unknown> {
-  const out: Record<string, unknown> = {};
-  for (const match of text.matchAll(/([A-Za-z_]\w*)\s*=\s*(\[[^=]*\]|[^\s,;]+)/g)) {
-    try {
-      out[match[1]] = JSON.parse(match[2]);
-    } catch {
-      throw new Error(`${match[1]}: '${match[2]}' is not a number or a list of numbers`);
-    }
-  }
+/** "x=2 w=[1,2]" as texts by name; the server reads them. */
+export function parseInputs(text: string): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const match of text.matchAll(/([A-Za-z_]\w*)\s*=\s*(\[[^=]*\]|[^\s,;]+)/g)) out[match[1]] = match[2].trim();
   return out;
 }
 
@@ -38,12 +32,7 @@ export function Playground() {
         inputs: parseInputs(inputs),
       });
       if (answer.error || !answer.graph) throw new Error(answer.error ?? 'the server sent no graph');
-      played.value = {
-        ...answer.graph,
-        nodes: answer.graph.nodes ?? [],
-        edges: answer.graph.edges ?? [],
-        boxes: answer.graph.boxes ?? [],
-      };
+      played.value = completeGraph(answer.graph);
       setOption('graph.which', '');
       setOption('graph.step', '0');
       say('evaluated');

@@ -81,7 +81,7 @@ const stepOf = (steps: FlowStep[]): number =>
   Math.min(steps.length - 1, Math.floor(Number(option('graph.step', '-1'))) || 0);
 
 /** Boxes that are open at first: those the file says, or all of a small graph. */
-function startOpen(graph: GraphData): Set<number> {
+function startOpen(graph: GraphData): Set<string> {
   const said = graph.boxes.filter((b) => b.open).map((b) => b.id);
   return new Set(said.length > 0 || graph.nodes.length > 40 ? said : graph.boxes.map((b) => b.id));
 }
@@ -94,11 +94,11 @@ export function Graph({ p }: { p: Profile }) {
   const index = useMemo(() => (graph ? new GraphIndex(graph) : null), [graph]);
   const openText = option('graph.open', '');
   const open = useMemo(
-    () => (openText ? new Set(openText.split('.').map(Number)) : graph ? startOpen(graph) : new Set<number>()),
+    () => (openText ? new Set(openText.split('.')) : graph ? startOpen(graph) : new Set<string>()),
     [openText, graph],
   );
   const placed = useMemo(() => (index ? place(index, open) : null), [index, open]);
-  const steps = useMemo(() => (graph ? flow(graph) : []), [graph]);
+  const steps = useMemo(() => (index ? flow(index) : []), [index]);
   const step = stepOf(steps);
   const walk = (to: number): void => {
     const next = Math.max(-1, Math.min(steps.length - 1, to));
@@ -140,11 +140,11 @@ export function Graph({ p }: { p: Profile }) {
   const find = option('graph.find', '').toLowerCase();
   const heatBy = option('graph.heat', '');
   const camera = cameraOf(option('graph.at', ''), placed, stageWidth.value);
-  const toggle = (box: number): void => {
+  const toggle = (box: string): void => {
     const next = new Set(open);
     if (next.has(box)) next.delete(box);
     else next.add(box);
-    setOption('graph.open', next.size > 0 ? [...next].join('.') : '-1', true);
+    setOption('graph.open', next.size > 0 ? [...next].join('.') : '-', true);
     say(`${index.boxById.get(box)?.name ?? 'box'} ${next.has(box) ? 'open' : 'closed'}`);
   };
   const shownWhich = live ? which - 1 : which;
@@ -208,7 +208,7 @@ export function Graph({ p }: { p: Profile }) {
             <button type="button" onClick={() => setOption('graph.open', graph.boxes.map((b) => b.id).join('.'), true)}>
               open all
             </button>
-            <button type="button" onClick={() => setOption('graph.open', '-1', true)}>
+            <button type="button" onClick={() => setOption('graph.open', '-', true)}>
               close all
             </button>
           </span>
@@ -261,7 +261,7 @@ export function Graph({ p }: { p: Profile }) {
         <button
           type="button"
           class="link"
-          onClick={() => select({ kind: 'node', id: `${scene.which}.${graph.nodes[0]?.id ?? 0}` })}
+          onClick={() => select({ kind: 'node', id: `${scene.which}.${graph.nodes[0]?.id ?? ''}` })}
         >
           select the first node
         </button>
@@ -275,8 +275,9 @@ function flowText(index: GraphIndex, step: FlowStep): string {
   const node = index.nodeById.get(step.node);
   if (!node) return '';
   if (step.phase === 'forward') return `${node.label || node.name} = ${format.cut(valueText(node.value), 160)}`;
+  // Of each reader: its local derivative by this node, times the gradient that comes in at the reader.
   const terms = index.graph.edges
-    .filter((e) => e.kind === 'gradient' && e.to === node.id && e.label)
-    .map((e) => e.label);
+    .filter((e) => e.from === node.id && e.local !== undefined)
+    .map((e) => `${valueText(e.local)} x ${format.cut(valueText(index.nodeById.get(e.to)?.gradient), 60)}`);
   return `gradient of ${node.label || node.name} = ${terms.length > 0 ? `${terms.join(' + ')} = ` : ''}${format.cut(valueText(node.gradient), 160)}`;
 }

@@ -32,5 +32,5 @@ export const VIEWS: View[] = [
   { id: 'memory', title: 'Memory', view: Memory, has: (p) => p.blocks > 0 },
   { id: 'source', title: 'Source', view: Source, has: (p) => p.lines.length > 0 },
   { id: 'graph', title: 'Graph', view: Graph, has: (p) => p.header.graphs.length > 0 },
-  { id: 'training', title: 'Training', view: Training, has: (p) => (p.header.metrics?.series.length ?? 0) > 0 },
+  { id: 'training', title: 'Training', view: Training, has: (p) => p.header.series.length > 0 },
 ];

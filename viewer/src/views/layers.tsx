@@ -9,7 +9,7 @@ import * as format from '../model/format';
 import { layers, type Layer } from '../model/layers';
 import { histogram, logRows, QUANTITIES, type LogRow } from '../model/layerlog';
 import type { Profile } from '../model/profile';
-import { dark, mask, memory, option, range, selected, setOption } from '../state/store';
+import { dark, liveRun, mask, memory, option, page, range, selected, setOption } from '../state/store';
 import { Choice, Missing, program, Swatch } from '../ui/common';
 import { Figure } from '../ui/figure';
 import { DataTable, type TableSpec } from '../ui/table';
@@ -167,7 +167,7 @@ function paintLog(g: Painter, rows: LogRow[], steps: number[], lo: number, hi: n
 }
 
 function RunLayers({ p }: { p: Profile }) {
-  const log = p.header.metrics?.layers ?? [];
+  const log = liveRun.value[page.value.item]?.layers ?? p.header.layers;
   const what = option('layers.what', 'gradient');
   const { steps, rows, least, most } = useMemo(() => logRows(log, what), [log, what]);
   const logScale = what !== 'zeros' && what !== 'mean';
@@ -269,7 +269,7 @@ export function Layers({ p }: { p: Profile }) {
   const m = memory.value;
   const alive = useMemo(() => (m && p.blocks > 0 ? m.alive(m.peak.place) : []), [m, p]);
   const rows = useMemo(() => layers(p, range.value, alive), [p, range.value, alive]);
-  const hasLog = (p.header.metrics?.layers?.length ?? 0) > 0;
+  const hasLog = p.header.layers.length > 0 || (liveRun.value[page.value.item]?.layers.length ?? 0) > 0;
   const theme = themeOf(dark.value);
   if (p.header.modules.length === 0 && !hasLog)
     return (

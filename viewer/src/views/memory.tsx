@@ -10,7 +10,7 @@ import { inkOn, mix, PATTERNS, type Pattern, type Theme } from '../draw/theme';
 import * as format from '../model/format';
 import { blockTree, checkpoints, type Checkpoint, type MemoryUse, type TreeBlock } from '../model/memory';
 import type { Profile } from '../model/profile';
-import { parseSelection } from '../model/selection';
+import { parseSelection, savedPairs } from '../model/selection';
 import { dark, mask, memory, option, range, say, setOption, setRange } from '../state/store';
 import { themeOf } from '../draw/theme';
 import { Missing, program, Swatch } from '../ui/common';
@@ -162,7 +162,7 @@ function paintMap(g: Painter, p: Profile, root: TreeBlock): void {
 function blockSpec(p: Profile, blocks: number[]): TableSpec<number> {
   const a = p.allocation;
   const site = (b: number): number => (a.site[b] >= 0 ? a.site[b] : a.event[b] >= 0 ? p.event.site[a.event[b]] : -1);
-  const hasSavers = Boolean(p.columns['saved.allocation']);
+  const hasSavers = Boolean(p.columns['use.allocation']);
   const saverOf = hasSavers ? savedIndex(p) : null;
   return {
     name: 'blocks',
@@ -201,9 +201,8 @@ function blockSpec(p: Profile, blocks: number[]): TableSpec<number> {
 
 function savedIndex(p: Profile): Map<number, string> {
   const out = new Map<number, string>();
-  const of = p.columns['saved.allocation'];
-  const node = p.columns['saved.node'] ?? p.columns['saved.event'];
-  if (of && node) for (let i = 0; i < of.length; i++) if (node[i] >= 0) out.set(of[i], p.name(node[i]));
+  const { events, blocks } = savedPairs(p);
+  for (let i = 0; i < blocks.length; i++) if (events[i] >= 0 && events[i] < p.n) out.set(blocks[i], p.name(events[i]));
   return out;
 }
 

@@ -3,7 +3,7 @@
 import type { ReportTable, Value } from '../data/header';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
-import type { Selection } from '../model/selection';
+import { lineNamed } from '../model/selection';
 import { comparison } from '../state/store';
 import { FamilyMark } from '../ui/common';
 import { CompareTable } from '../ui/compare';
@@ -39,12 +39,6 @@ function Cards({ p }: { p: Profile }) {
       ))}
     </div>
   );
-}
-
-/** A line as the reports write it ("two_layer.cpp:17") as a selection. */
-export function lineNamed(p: Profile, text: string): Selection | null {
-  const id = p.lines.findIndex((_, i) => p.lineName(i) === text || `${p.lines[i].file}:${p.lines[i].line}` === text);
-  return id >= 0 ? { kind: 'line', id: String(id) } : null;
 }
 
 type Row = Record<string, Value>;
@@ -85,7 +79,7 @@ export function Overview({ p }: { p: Profile }) {
         </p>
       ))}
       <Cards p={p} />
-      {comparison.value && <CompareTable header={comparison.value} />}
+      {comparison.value && <CompareTable p={p} header={comparison.value} />}
       {advice && advice.rows.length > 0 && (
         <>
           <h3>What to change</h3>

@@ -1,17 +1,16 @@
 // Training: the curves of one or several runs, smoothed, linear or logarithmic; live while a run goes
 // on, with a button that records its next steps.
 
-import { useEffect, useState } from 'preact/hooks';
-import { signal } from '@preact/signals';
-import type { Series } from '../data/header';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { LayerLog } from '../data/header';
 import { listen, post, type LiveEvent } from '../data/live';
 import { bottomAxis, leftAxis, linear, logarithmic, logTicks } from '../draw/axis';
 import type { Painter } from '../draw/painter';
 import { mix, themeOf } from '../draw/theme';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
-import { appended, curves, metricNames, thin, type Curve } from '../model/training';
-import { dark, items, mode, option, page, say, setItem, setOption } from '../state/store';
+import { curves, metricNames, runSeries, thin, withRows, type Curve } from '../model/training';
+import { can, dark, items, liveRun, mode, option, page, say, setItem, setOption } from '../state/store';
 import { Choice, Missing } from '../ui/common';
 import { Figure } from '../ui/figure';
 import type { TableSpec } from '../ui/table';
@@ -23,8 +22,6 @@ const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [1, 2]];
 /** More runs than this share hues; the legend and the table name them. */
 const MOST_CURVES = 200;
 const RECORD_STEPS = 20;
-
-const live = signal<Record<number, Series[]>>({});
 
 interface Plot {
   name: string;
@@ -138,22 +135,19 @@ function curveSpec(plot: Plot): TableSpec<{ run: string; x: number; y: number; s
   };
 }
 
-function takeLive(item: number, start: Series[], event: LiveEvent): void {
-  if (event.type !== 'metrics' && event.type !== 'live') return;
-  const points = Array.isArray(event.points)
-    ? (event.points as Record<string, unknown>[])
-    : [event as Record<string, unknown>];
-  let series = live.peek()[item] ?? start;
-  for (const point of points)
-    series = appended(
-      series,
-      String(point.run ?? start[0]?.run ?? ''),
-      String(point.name ?? ''),
-      Number(point.step),
-      typeof point.value === 'number' ? point.value : null,
-      typeof point.time === 'number' ? point.time : null,
-    );
-  live.value = { ...live.peek(), [item]: series };
+/** New lines of a run's files become points of its curves and rows of its layers. */
+function takeLines(item: number, p: Profile, event: LiveEvent): void {
+  const rows = (key: string): Record<string, unknown>[] =>
+    Array.isArray(event[key]) ? (event[key] as Record<string, unknown>[]) : [];
+  const before = liveRun.peek()[item] ?? { series: runSeries(p.header), layers: p.header.layers };
+  const start = event.restarted === true ? { series: [], layers: [] } : before;
+  liveRun.value = {
+    ...liveRun.peek(),
+    [item]: {
+      series: withRows(withRows(start.series, p.header.name, rows('metrics')), p.header.name, rows('live')),
+      layers: [...start.layers, ...(rows('layers') as unknown as LayerLog[])],
+    },
+  };
 }
 
 function Live({ p, item }: { p: Profile; item: number }) {
@@ -163,6 +157,7 @@ function Live({ p, item }: { p: Profile; item: number }) {
     () =>
       listen(
         item,
+        p.header.position,
         (event) => {
           if (event.type === 'ended') setState('ended');
           else if (event.type === 'recorded') {
@@ -172,7 +167,7 @@ function Live({ p, item }: { p: Profile; item: number }) {
             setSaid('recorded');
             setOption('training.beside', String(id), true);
             say('The steps are recorded; their profile is open beside the curves');
-          } else takeLive(item, p.header.metrics?.series ?? [], event);
+          } else takeLines(item, p, event);
         },
         (open) => setState((now) => (now === 'ended' ? now : open ? 'live' : 'no answer from the server')),
       ),
@@ -190,7 +185,7 @@ function Live({ p, item }: { p: Profile; item: number }) {
   return (
     <div class="tools" role="group" aria-label="The running program">
       <b>{state === 'live' ? '● live' : state}</b>
-      {state === 'live' && (
+      {state === 'live' && can.value.includes('record') && (
         <button type="button" onClick={() => void record()}>
           record the next {RECORD_STEPS} steps
         </button>
@@ -207,7 +202,7 @@ function Live({ p, item }: { p: Profile; item: number }) {
 
 export function Training({ p }: { p: Profile }) {
   const item = page.value.item;
-  const series = live.value[item] ?? p.header.metrics?.series ?? [];
+  const series = useMemo(() => liveRun.value[item]?.series ?? runSeries(p.header), [p, item, liveRun.value[item]]);
   const running = mode.value === 'server' && p.header.kind === 'run';
   const smoothing = Math.min(0.99, Math.max(0, Number(option('training.smooth', '0.6')) || 0));
   const byTime = option('training.x', '') === 'time';
