@@ -1,8 +1,8 @@
-// Builds the page: app.js and app.css in build/viewer, which the server and the HTML writer put into
-// their page. With --tests the tests instead, for node --test.
+// Builds the page: page.html, app.js and app.css in build/viewer. The server and the HTML writer put
+// script, style and data into the marked places of page.html. With --tests the tests instead.
 
 import { build } from 'esbuild';
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -44,6 +44,7 @@ async function buildPage() {
   await mkdir(out, { recursive: true });
   await writeFile(join(out, 'app.js'), app);
   await writeFile(join(out, 'app.css'), style);
+  await copyFile(join(here, 'src', 'page.html'), join(out, 'page.html'));
   console.log(`viewer: ${size} bytes of code, ${zipped} gzipped`);
 }
 

@@ -39,15 +39,16 @@ export function pageParts(dist, items, mode, can = []) {
         `<script type="application/octet-stream" id="pellucid-data-${id}">${deflateRawSync(item.bytes).toString('base64')}</script>`,
     )
     .join('\n');
-  const html = [
-    '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-    mode === 'file' ? `<meta http-equiv="Content-Security-Policy" content="${policy}">` : '',
-    '<meta name="viewport" content="width=device-width, initial-scale=1"><title>pellucid view</title>',
-    `<style>${style}</style></head><body><div id="app"></div>`,
-    `<script type="application/json" id="pellucid-boot">${boot}</script>`,
+  const places = {
+    policy: mode === 'file' ? `<meta http-equiv="Content-Security-Policy" content="${policy}">` : '',
+    title: 'pellucid view',
+    style: `<style>${style}</style>`,
+    notice: '',
+    boot: `<script type="application/json" id="pellucid-boot">${boot}</script>`,
     data,
-    `<script>${script}</script></body></html>`,
-  ].join('\n');
+    script: `<script>${script}</script>`,
+  };
+  const html = read('page.html').replace(/<!--pellucid:(\w+)-->/g, (_, name) => places[name]);
   return { html, policy };
 }
 

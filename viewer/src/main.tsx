@@ -40,7 +40,7 @@ async function start(): Promise<void> {
   can.value = boot.can ?? [];
   if (boot.items.length === 0) return put(page.value.item, { state: 'failed', why: 'nothing was opened' });
   if (!boot.items.some((i) => i.id === page.value.item)) page.value = { ...page.value, item: boot.items[0].id };
-  // A comparison colours every view, so it is opened with the first item; others when they are shown.
+  // A comparison colours every view, and runs share their curves: they are opened with the first item.
   const opened = new Set<number>();
   const want = (id: number): void => {
     if (opened.has(id)) return;
@@ -48,7 +48,7 @@ async function start(): Promise<void> {
     void open(boot, id);
   };
   effect(() => want(page.value.item));
-  for (const item of boot.items) if (item.kind === 'compare') want(item.id);
+  for (const item of boot.items) if (item.kind === 'compare' || item.kind === 'run') want(item.id);
 }
 
 void start();

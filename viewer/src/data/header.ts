@@ -185,6 +185,9 @@ export interface Header {
   live: Record<string, unknown>[];
   /** How much of a run's files is in the header. */
   position: Record<string, number>;
+  /** Of an expression: its text, and those of its inputs by name. */
+  expression: string;
+  inputs: Record<string, string>;
   /** By op, line, module and memory; null for anything but a comparison. */
   compare: Record<string, Comparison> | null;
 }
@@ -237,6 +240,8 @@ export function completeHeader(json: unknown): Header {
     layers: list(h.layers),
     live: list(h.live),
     position: record(h.position) as Record<string, number>,
+    expression: text(record(h.playground).expression),
+    inputs: record(h.inputs) as Record<string, string>,
     compare: isRecord(h.compare) ? comparisons(h.compare) : null,
   };
 }

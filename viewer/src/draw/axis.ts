@@ -71,6 +71,7 @@ export function bottomAxis(
   title = '',
 ): void {
   let free = -Infinity;
+  let last = '';
   for (const tick of ticks) {
     const x = scale(tick);
     if (top < y)
@@ -84,7 +85,8 @@ export function bottomAxis(
       );
     const text = short(format(tick));
     const half = p.measure(text, { size: 11 }) / 2;
-    if (x - half < free) continue;
+    if (x - half < free || text === last) continue;
+    last = text;
     p.text(text, Math.max(half, Math.min(x, p.width - half - 1)), y + 10, {
       anchor: 'middle',
       color: p.theme.dim,

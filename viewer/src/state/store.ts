@@ -22,7 +22,11 @@ export const mode = signal<'file' | 'server'>('file');
 export const can = signal<string[]>([]);
 export const loads = signal<Record<number, Load>>({});
 
-export const view = computed(() => page.value.view);
+/** The first view of a run is its curves, of an expression its graph. */
+const FIRST_VIEW: Record<string, string> = { run: 'training', graph: 'graph' };
+export const view = computed(
+  () => page.value.view || FIRST_VIEW[items.value.find((i) => i.id === page.value.item)?.kind ?? ''] || 'overview',
+);
 export const selection = computed(() => page.value.selection);
 export const range = computed(() => page.value.range);
 export const load = computed<Load>(() => loads.value[page.value.item] ?? { state: 'loading', what: '' });

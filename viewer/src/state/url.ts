@@ -6,6 +6,7 @@ import { NOTHING, parseSelection, selectionText, type Selection } from '../model
 
 export interface PageState {
   item: number;
+  /** '' is the view that suits what is open. */
   view: string;
   selection: Selection;
   range: Range | null;
@@ -13,7 +14,7 @@ export interface PageState {
   options: Record<string, string>;
 }
 
-export const START: PageState = { item: 0, view: 'overview', selection: NOTHING, range: null, options: {} };
+export const START: PageState = { item: 0, view: '', selection: NOTHING, range: null, options: {} };
 
 /** Longer addresses do not survive being sent around. */
 const LONGEST_OPTION = 2000;

@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { useState } from 'preact/hooks';
-import { completeGraph, type Graph } from '../data/header';
+import { completeGraph, type Graph, type Header } from '../data/header';
 import { post } from '../data/live';
 import { say, setOption } from '../state/store';
 
@@ -18,9 +18,15 @@ export function parseInputs(text: string): Record<string, string> {
   return out;
 }
 
-export function Playground() {
-  const [expression, setExpression] = useState(EXAMPLE);
-  const [inputs, setInputs] = useState('x=2');
+export function Playground({ header }: { header: Header }) {
+  const [expression, setExpression] = useState(header.expression || EXAMPLE);
+  const [inputs, setInputs] = useState(
+    header.expression
+      ? Object.entries(header.inputs)
+          .map(([name, value]) => `${name}=${value}`)
+          .join(' ')
+      : 'x=2',
+  );
   const [error, setError] = useState('');
   const [busy, setBusy] = useState(false);
   const run = async (): Promise<void> => {

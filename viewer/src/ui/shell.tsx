@@ -54,7 +54,9 @@ function facts(): string {
   return out.join(' · ');
 }
 
-const baseSide = (side: string | undefined): string => (side ? `${side}: ` : '');
+/** Sides matter only where there are two. */
+const baseSide = (side: string | undefined): string =>
+  side && items.value.some((i) => i.side === 'B') ? `${side}: ` : '';
 
 function Header() {
   const all = items.value;

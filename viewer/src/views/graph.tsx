@@ -128,7 +128,7 @@ export function Graph({ p }: { p: Profile }) {
     return (
       <>
         <h2>Graph</h2>
-        {mode.value === 'server' && <Playground />}
+        {mode.value === 'server' && <Playground header={p.header} />}
         <Missing
           what="graphs"
           title="This file has no graph"
@@ -173,7 +173,7 @@ export function Graph({ p }: { p: Profile }) {
   return (
     <>
       <h2>Graph</h2>
-      {mode.value === 'server' && <Playground />}
+      {mode.value === 'server' && <Playground header={p.header} />}
       <div class="tools">
         {graphs.length > 1 && (
           <label>

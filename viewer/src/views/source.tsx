@@ -1,7 +1,7 @@
 // The program's source with time, calls, FLOPs and bytes beside each line. Selecting a line lights its
 // calls in every view, their backward nodes and the updates of their parameters included.
 
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { tokenLines } from '../model/code';
 import * as format from '../model/format';
 import { lineFigures, type LineFigures } from '../model/lines';
@@ -69,12 +69,18 @@ function Code({ p, file, figures }: { p: Profile; file: FileSum; figures: LineFi
     return false;
   };
   const chosen = selected.value;
+  const box = useRef<HTMLDivElement>(null);
+  // The chosen line, else the first with figures, is in sight when a file is opened.
+  useEffect(() => {
+    const row = box.current?.querySelector<HTMLElement>('tr.lit') ?? box.current?.querySelector<HTMLElement>('tr.pick');
+    if (box.current && row) box.current.scrollTop = Math.max(0, row.offsetTop - box.current.clientHeight / 3);
+  }, [file.file, whole]);
   const rows: (number | null)[] = [];
   for (let n = 1; n <= lines.length; n++)
     if (whole || near(n)) rows.push(n);
     else if (rows[rows.length - 1] !== null) rows.push(null);
   return (
-    <div class="code" role="region" aria-label={`Source of ${baseName(file.file)}`} tabIndex={0}>
+    <div class="code" ref={box} role="region" aria-label={`Source of ${baseName(file.file)}`} tabIndex={0}>
       <table aria-label={`Source of ${baseName(file.file)}`}>
         <colgroup>
           <col class="c-line" />

@@ -2,7 +2,7 @@
 // on, with a button that records its next steps.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { LayerLog } from '../data/header';
+import type { LayerLog, Series } from '../data/header';
 import { listen, post, type LiveEvent } from '../data/live';
 import { bottomAxis, leftAxis, linear, logarithmic, logTicks } from '../draw/axis';
 import type { Painter } from '../draw/painter';
@@ -10,7 +10,7 @@ import { mix, themeOf } from '../draw/theme';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
 import { curves, metricNames, runSeries, thin, withRows, type Curve } from '../model/training';
-import { can, dark, items, liveRun, mode, option, page, say, setItem, setOption } from '../state/store';
+import { can, dark, items, liveRun, loads, mode, option, page, say, setItem, setOption } from '../state/store';
 import { Choice, Missing } from '../ui/common';
 import { Figure } from '../ui/figure';
 import type { TableSpec } from '../ui/table';
@@ -200,9 +200,20 @@ function Live({ p, item }: { p: Profile; item: number }) {
   );
 }
 
+/** The curves of every open run, the shown one first. */
+function allSeries(p: Profile, item: number): Series[] {
+  const of = (id: number, q: Profile): Series[] => liveRun.value[id]?.series ?? runSeries(q.header);
+  const out = [...of(item, p)];
+  if (p.header.kind !== 'run') return out;
+  for (const [id, load] of Object.entries(loads.value))
+    if (Number(id) !== item && load.state === 'ready' && load.profile.header.kind === 'run')
+      out.push(...of(Number(id), load.profile));
+  return out;
+}
+
 export function Training({ p }: { p: Profile }) {
   const item = page.value.item;
-  const series = useMemo(() => liveRun.value[item]?.series ?? runSeries(p.header), [p, item, liveRun.value[item]]);
+  const series = useMemo(() => allSeries(p, item), [p, item, liveRun.value, loads.value]);
   const running = mode.value === 'server' && p.header.kind === 'run';
   const smoothing = Math.min(0.99, Math.max(0, Number(option('training.smooth', '0.6')) || 0));
   const byTime = option('training.x', '') === 'time';
