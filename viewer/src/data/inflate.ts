@@ -15,10 +15,19 @@ export function fromBase64(text: string): Uint8Array {
   return bytes;
 }
 
+/** Browsers before those of the message lack the class, or this format of it. */
+function decompressor(): DecompressionStream {
+  try {
+    return new DecompressionStream('deflate-raw');
+  } catch {
+    throw new DataError(
+      'this browser has no DecompressionStream for deflate-raw; use Chrome 103, Firefox 113, Safari 16.4 or newer',
+    );
+  }
+}
+
 export async function inflateRaw(bytes: Uint8Array): Promise<Uint8Array> {
-  if (typeof DecompressionStream === 'undefined')
-    throw new DataError('this browser has no DecompressionStream; use Chrome 103, Firefox 113, Safari 16.4 or newer');
-  const stream = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  const stream = new Blob([bytes as BlobPart]).stream().pipeThrough(decompressor());
   try {
     return new Uint8Array(await new Response(stream).arrayBuffer());
   } catch {
