@@ -219,7 +219,7 @@ export function blockTree(p: Profile, blocks: number[]): TreeBlock {
     const two = child(
       one,
       `${category}/${module}`,
-      p.modulePath(module) || 'no module',
+      p.moduleLabel(module) || 'no module',
       module >= 0 ? `module:${module}` : '',
       category,
     );

@@ -247,6 +247,12 @@ export class Profile {
     const m = this.header.modules[module];
     return m ? m.path || m.name || m.type : '';
   }
+  /** A module's path for people; a number says nothing without its type. */
+  moduleLabel(module: number): string {
+    const path = this.modulePath(module);
+    if (!path) return this.header.modules[module] ? '(model)' : '';
+    return /(^|\.)\d+$/.test(path) ? `${path} ${this.header.modules[module].type}` : path;
+  }
   moduleAndBelow(module: number): Set<number> {
     const out = new Set<number>();
     const open = [module];

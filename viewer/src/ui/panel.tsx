@@ -41,7 +41,7 @@ function title(p: Profile, s: Selection): { title: string; what: string; family:
     case 'line':
       return { title: p.lineName(id), what: `line in ${p.lines[id].function}`, family: '' };
     case 'module':
-      return { title: p.modulePath(id) || '(model)', what: `module ${p.header.modules[id].type}`, family: '' };
+      return { title: p.moduleLabel(id), what: `module ${p.header.modules[id].type}`, family: '' };
     case 'block':
       return {
         title: `block of ${format.bytes(p.allocation.bytes[id])}`,
@@ -149,7 +149,7 @@ function Work({ p, s, sum }: { p: Profile; s: Selection; sum: Summary }) {
           [
             'module',
             module >= 0 && s.kind !== 'module' ? (
-              <To to={{ kind: 'module', id: String(module) }}>{p.modulePath(module) || '(model)'}</To>
+              <To to={{ kind: 'module', id: String(module) }}>{p.moduleLabel(module)}</To>
             ) : null,
           ],
           ['op', s.kind === 'sig' || s.kind === 'call' ? <To to={{ kind: 'op', id: name }}>{name}</To> : null],
@@ -184,7 +184,7 @@ function Work({ p, s, sum }: { p: Profile; s: Selection; sum: Summary }) {
           </p>
         </>
       )}
-      <Verdict name={name || title(p, s).title} />
+      <Verdict name={name || (s.kind === 'module' ? p.modulePath(Number(s.id)) : title(p, s).title)} />
     </>
   );
 }

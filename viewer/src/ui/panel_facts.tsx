@@ -194,7 +194,7 @@ export function GraphNodeFacts({ p, id }: { p: Profile; id: string }) {
           [
             'module',
             (node.module ?? -1) >= 0 ? (
-              <To to={{ kind: 'module', id: String(node.module) }}>{p.modulePath(node.module as number)}</To>
+              <To to={{ kind: 'module', id: String(node.module) }}>{p.moduleLabel(node.module as number)}</To>
             ) : null,
           ],
           [

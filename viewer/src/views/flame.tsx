@@ -201,6 +201,22 @@ const path = (node: TreeNode): string[] => {
 
 const deepest = (cells: Cell[]): number => cells.reduce((most, c) => Math.max(most, c.depth + 1), 1);
 
+function Legend({ sampled, compared }: { sampled: boolean; compared: boolean }) {
+  if (sampled) return <p class="note">Coloured: lines of the program; grey: everything else.</p>;
+  if (compared)
+    return (
+      <p class="note">
+        By the verdict of each name: <span class="worse">▲ worse, striped upwards</span>;{' '}
+        <span class="better">▼ better, striped downwards</span>; grey: cannot tell; grid: on one side only.
+      </p>
+    );
+  return (
+    <FamilyLegend>
+      <span>grey grid: other, drawn together</span>
+    </FamilyLegend>
+  );
+}
+
 export function Flame({ p }: { p: Profile }) {
   const by = option('flame.by', 'call') as By;
   const sampled = p.n === 0 && p.rowsOf('sample') > 0;
@@ -341,13 +357,7 @@ export function Flame({ p }: { p: Profile }) {
         label={`${shape} of ${top.name}, ${unit(weight)(top.value)}`}
         gestures={{ left: 0, right: (w) => w, fit: () => setOption('flame.root', '', true) }}
       />
-      {sampled ? (
-        <p class="note">Coloured: lines of the program; grey: everything else.</p>
-      ) : (
-        <FamilyLegend>
-          <span>grey grid: other, drawn together</span>
-        </FamilyLegend>
-      )}
+      <Legend sampled={sampled} compared={ctx.verdict !== null} />
     </>
   );
 }

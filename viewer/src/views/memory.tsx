@@ -247,7 +247,7 @@ export function Memory({ p }: { p: Profile }) {
         key: 'module',
         title: 'checkpoint this module',
         kind: 'name',
-        value: (r) => p.modulePath(r.module) || '(model)',
+        value: (r) => p.moduleLabel(r.module),
       },
       { key: 'saved', title: 'saves at the moment, at best', kind: 'bytes', value: (r) => r.saved, bar: true },
       { key: 'share', title: 'of it', kind: 'percent', value: (r) => r.saved / root.bytes },

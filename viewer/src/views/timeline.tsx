@@ -188,7 +188,7 @@ function paintModules(g: Painter, p: Profile, y: number, x: (t: number) => numbe
     const w = Math.max(1, Math.min(g.width, x(s.to)) - left - 1);
     const fill = mix(g.theme.families.other, g.theme.back, s.id % 2 ? 0.4 : 0.6);
     g.rect(left, y, w, ROW - 1, fill);
-    g.text(p.modulePath(s.id) || '(model)', left + 4, y + ROW / 2, {
+    g.text(p.moduleLabel(s.id), left + 4, y + ROW / 2, {
       size: 11,
       mono: true,
       max: w - 6,
@@ -200,7 +200,7 @@ function paintModules(g: Painter, p: Profile, y: number, x: (t: number) => numbe
       w,
       h: ROW,
       id: `m${s.id}/${s.from}`,
-      title: p.modulePath(s.id) || '(model)',
+      title: p.moduleLabel(s.id),
       details: [format.time(s.to - s.from)],
       select: { kind: 'module', id: String(s.id) },
     });
