@@ -42,7 +42,7 @@ if(doctest_FOUND AND test_sources)
   target_include_directories(pellucid_looping_tests PRIVATE include src ${generated_dir}/include)
   target_link_libraries(pellucid_looping_tests PRIVATE fmt::fmt pellucid_flags)
   target_compile_options(pellucid_looping_tests PRIVATE -O1)
-  target_link_libraries(pellucid_tests PRIVATE pellucid_objects)
+  target_link_libraries(pellucid_tests PRIVATE pellucid_objects pellucid_server PkgConfig::httplib)
   target_compile_options(pellucid_tests PRIVATE ${PELLUCID_LIGHT})  # what is tested is optimised; the checks need not be
   set_source_files_properties(tests/main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)  # doctest with its main
   set_source_files_properties(tests/paths.cpp PROPERTIES

@@ -5,6 +5,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pellucid)
 install(TARGETS pellucid EXPORT pellucid-targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pellucid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY ${generated_dir}/include/pellucid DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# The page of the viewer, where tools/viewer has built it.
+install(FILES ${PROJECT_SOURCE_DIR}/build/viewer/page.html ${PROJECT_SOURCE_DIR}/build/viewer/app.js
+              ${PROJECT_SOURCE_DIR}/build/viewer/app.css
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/pellucid/viewer OPTIONAL)
 install(EXPORT pellucid-targets NAMESPACE pellucid:: FILE pellucidTargets.cmake
         DESTINATION ${package_dir})
 

@@ -6,7 +6,7 @@
 namespace pellucid::cli {
 
 extern const Command kGraph, kStep, kExplain, kTime, kTrain, kGenerate, kData, kProfile, kReport,
-    kDiff, kExport, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
+    kDiff, kExport, kView, kEstimate, kAnalyze, kAnatomy, kOps, kDoctor;
 
 /// All of them, in the order of the help.
 const std::vector<const Command*>& command_table();

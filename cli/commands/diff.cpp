@@ -3,18 +3,15 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/escape.h"
 #include "cli/commands/commands.h"
 #include "cli/text.h"
-#include "cli/values.h"
 #include "pellucid/profile_report.h"
 
 namespace pellucid::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using profile::Diff;
 using profile::DiffRow;
 using Verdict = DiffRow::Verdict;
@@ -95,7 +92,8 @@ std::string interval_note(const Diff& d, bool bytes) {
                            "B2 B3)");
 }
 
-void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
+void print_text(const Args& args, const Diff& d, int64_t limit) {
+  const bool bytes = d.bytes;
   const bool color = use_color(args.out);
   Table table({{"Name"},
                {"First", Align::Right},
@@ -128,29 +126,6 @@ void print_text(const Args& args, const Diff& d, bool bytes, int64_t limit) {
   fmt::print(args.out, "{}\n{}{}", text::visible(d.what), interval_note(d, bytes), table.print());
   if (shown < d.rows.size())
     fmt::print(args.out, "{} of {} rows; --limit 0 shows all\n", shown, d.rows.size());
-}
-
-void print_json(const Args& args, const Diff& d, bool bytes) {
-  Json rows = Json::array();
-  for (const DiffRow& r : d.rows) {
-    Json row = {{"name", r.name},
-                {bytes ? "first_bytes" : "first_seconds", r.first},
-                {bytes ? "second_bytes" : "second_seconds", r.second},
-                {"change", std::isfinite(r.change) ? Json(r.change) : Json(nullptr)},
-                {"first_calls", r.first_calls},
-                {"second_calls", r.second_calls},
-                {"verdict", name_of(r.verdict)},
-                {"regression", r.regression}};
-    row["interval"] = r.has_interval ? Json{r.low, r.high} : Json(nullptr);
-    rows.push_back(std::move(row));
-  }
-  fmt::print(args.out, "{}",
-             json_text({{"what", d.what},
-                        {"scatter", d.scatter},
-                        {"between_runs", d.between_runs},
-                        {"regression", d.regression},
-                        {"warnings", d.warnings},
-                        {"rows", rows}}));
 }
 
 std::vector<profile::Profile> load_all(const std::vector<std::string>& files) {
@@ -208,13 +183,12 @@ int run_diff(const Args& args) {
   try {
     d = profile::diff(before, after, o);
   } catch (const ValueError& e) { throw UsageError(e.what()); }
-  const bool bytes = std::string_view("memory").starts_with(o.by);
   for (const std::string& warning : d.warnings)
     fmt::print(args.err, "warning: {}\n", text::visible(warning));
   if (json)
-    print_json(args, d, bytes);
+    fmt::print(args.out, "{}", profile::to_json(d));
   else
-    print_text(args, d, bytes, limit);
+    print_text(args, d, limit);
   return d.regression ? 1 : 0;
 }
 

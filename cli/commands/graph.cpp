@@ -10,8 +10,10 @@
 #include "cli/evaluation.h"
 #include "cli/expr/compile.h"
 #include "cli/machine/machine.h"
+#include "cli/step_rows.h"
 #include "cli/text.h"
 #include "cli/values.h"
+#include "cli/view/serve.h"
 #include "pictures/references.h"
 
 namespace pellucid::cli {
@@ -22,17 +24,11 @@ using Json = nlohmann::ordered_json;
 struct GraphFlags {
   std::string expression, file, rankdir = "TB";
   std::vector<std::string> bindings;
-  bool saved = false, json = false, passes = false;
+  bool saved = false, json = false, passes = false, view = false;
+  view::ServeFlags serve;
 };
 
 // ---- the picture
-
-std::vector<std::pair<std::string, Tensor>> named_leaves(const Evaluation& evaluation) {
-  std::vector<std::pair<std::string, Tensor>> out;
-  for (const NamedStep& s : evaluation.leaves())
-    if (const Tensor* t = s.value.tensor()) out.emplace_back(s.name, *t);
-  return out;
-}
 
 // The value where it is short, else the range of its elements.
 std::string picture_value(const Tensor& t) {
@@ -224,8 +220,13 @@ int run_graph(const Args& args) {
   line.add_flag("--saved", options.saved, "Draw what each node keeps for backward, with its bytes");
   line.add_flag("--passes", options.passes,
                 "Show the captured program before and after each pass, and what runs as one");
+  line.add_flag("--view", options.view, "Open the viewer's playground: values, gradients, steps");
+  options.serve.add_to(line);
   line.add_json(options.json);
   line.read();
+  if (options.view)
+    return serve_until_signal(args, options.serve,
+                              view::open_expression(options.expression, options.bindings));
   if (options.passes) return run_passes(args, options);
 
   Evaluation evaluation(options.expression, options.bindings);
@@ -269,7 +270,8 @@ const Command kGraph{
         "g.png\n"
         "pellucid graph --passes 'relu(x @ w) * exp(x @ w)' 'x=rand(64, 64)' 'w=rand(64, 64)' -o "
         "passes.svg\n"
-        "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json",
+        "pellucid graph 'softmax(x, dim=0)' 'x=[1, 2, 3]' --json\n"
+        "pellucid graph --view 'a = x**2; b = sin(a); c = exp(b); y = c*x' x=2",
     .run = run_graph};
 
 }  // namespace pellucid::cli

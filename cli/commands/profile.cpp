@@ -22,6 +22,7 @@
 #include "profile/ceilings.h"
 #include "profile/overhead.h"
 #include "profile/recording_file.h"
+#include "profile/sources.h"
 #include "recorder/recorder.h"
 
 extern char** environ;
@@ -32,7 +33,8 @@ namespace {
 struct ProfileFlags {
   std::string file = "profile.pellucid";
   bool count = false, trace = false, quiet = false, stacks = false;
-  int sample = 0;
+  bool no_source = false;
+  int sample = 0, step = 2;
   std::string limit;
 };
 
@@ -47,6 +49,7 @@ std::vector<std::string> environment_for(const ProfileFlags& o, const std::strin
                             o.count ? "count" : (o.sample > 0 ? "sample" : "trace")));
   if (o.sample > 0) all.push_back(fmt::format("PELLUCID_PROFILE_RATE={}", o.sample));
   if (o.stacks) all.push_back("PELLUCID_PROFILE_STACKS=1");
+  all.push_back(fmt::format("PELLUCID_PROFILE_STEP={}", o.step));
   if (!o.limit.empty()) all.push_back("PELLUCID_PROFILE_LIMIT=" + o.limit);
   return all;
 }
@@ -200,6 +203,8 @@ int record(const Args& args, const ProfileFlags& o, std::vector<std::string> pro
     p.run.signal = WTERMSIG(status);
   else
     p.run.exit_code = WEXITSTATUS(status);
+  p.run.revision = profile::git_revision(p.run.folder);
+  if (!o.no_source) profile::add_sources(p);
   profile::state_recording_cost(p);
   p.machine = profile::ceilings_of_run(p.run.isa, p.run.threads, true);
   try {
@@ -231,6 +236,15 @@ void add_recording_options(CommandLine& line, ProfileFlags& o) {
       ->check(in_range(1, 10000))
       ->group(kRecording);
   line.add_flag("--stacks", o.stacks, "Record the whole stack of each op (slow)")
+      ->group(kRecording);
+  line.add_flag("--no-source", o.no_source, "Leave out the text of the program's source files")
+      ->group(kRecording);
+  line.add_option("--step", o.step,
+                  "The step of which it is recorded which blocks of memory each op reads, writes "
+                  "and saves; 0 for none")
+      ->type_name("N")
+      ->check(at_least(0))
+      ->capture_default_str()
       ->group(kRecording);
   line.add_option("--limit", o.limit,
                   "Limit the events of one thread to this size, for example 512M (default 4G)")

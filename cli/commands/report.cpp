@@ -36,7 +36,7 @@ std::string rendered(const ReportFlags& o, const std::vector<profile::ReportTabl
 
 int run_report(const Args& args) {
   ReportFlags o;
-  bool json = false;
+  bool json = false, check = false;
   CommandLine line(args);
   line.add_option("FILE", o.file, "A profile that `pellucid profile` wrote")->required();
   line.add_option("--table", o.table, "The table to print (default: overview)")->type_name("NAME");
@@ -65,8 +65,13 @@ int run_report(const Args& args) {
       ->check(one_of({"text", "json", "csv"}))
       ->capture_default_str();
   line.add_option("-o,--output", o.output, "Write to this file")->type_name("FILE");
+  line.add_flag("--verify", check, "Compare the profile's rows with its packed columns, and stop");
   line.add_json(json);
   line.read();
+  if (check) {
+    fmt::print(args.out, "{}: {}\n", o.file, profile::verify(o.file));
+    return 0;
+  }
   if (json) o.format = "json";
   check_output("--output", o.output, {o.file, o.file + ".raw"});
   if (profile::is_profile(o.output))

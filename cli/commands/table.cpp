@@ -5,8 +5,8 @@ namespace pellucid::cli {
 
 const std::vector<const Command*>& command_table() {
   static const std::vector<const Command*> table = {
-      &kGraph,  &kStep, &kExplain, &kTime,     &kTrain,   &kGenerate, &kData, &kProfile,
-      &kReport, &kDiff, &kExport,  &kEstimate, &kAnalyze, &kAnatomy,  &kOps,  &kDoctor};
+      &kGraph, &kStep,   &kExplain, &kTime,     &kTrain,   &kGenerate, &kData, &kProfile, &kReport,
+      &kDiff,  &kExport, &kView,    &kEstimate, &kAnalyze, &kAnatomy,  &kOps,  &kDoctor};
   return table;
 }
 

@@ -14,8 +14,8 @@
 
 #include "base/env.h"
 #include "base/file_lock.h"
+#include "base/sha256.h"
 #include "cli/data/child.h"
-#include "cli/data/sha256.h"
 #include "cli/text.h"
 #include "pellucid/error.h"
 
@@ -76,7 +76,7 @@ void check_file(const PackageFile& file, const std::string& path) {
   PELLUCID_CHECK(!error, IoError, "data: {}: {}.", path, error.message());
   PELLUCID_CHECK(static_cast<int64_t>(bytes) == file.bytes, IoError,
                  "data: {} has {} bytes, but should have {}.", path, bytes, file.bytes);
-  const std::string found = sha256_of_file(path);
+  const std::string found = io::sha256_of_file(path);
   PELLUCID_CHECK(found == file.sha256, IoError,
                  "data: {} is damaged: its SHA-256 is {}, but should be {}. Remove it and fetch it "
                  "again.",

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 
 #include "cli/text.h"
 #include "cli/train/nonfinite.h"
@@ -17,6 +18,7 @@
 #include "pellucid/creation.h"
 #include "pellucid/io/safetensors.h"
 #include "pellucid/nn/utils.h"
+#include "pellucid/recorder.h"
 
 namespace pellucid::cli::train {
 namespace {
@@ -104,6 +106,7 @@ void Run::set_up() {
   else
     log_ = std::make_unique<RunLog>(options_.out);
   request_.checkpoint.reset();
+  profile::state_fact("run_folder", std::filesystem::absolute(options_.out).string());
 }
 
 void Run::load(const io::Checkpoint& c) {
@@ -153,10 +156,12 @@ void Run::run_epoch() {
     if (options_.save_every > 0 && at_.step % options_.save_every == 0) save();
     stop_if_asked();
   }
+  profile::end_step();
   end_epoch();
 }
 
 void Run::take_step(const data::Example<>& batch) {
+  profile::begin_step();
   const io::RandomState random = io::random_state();
   std::optional<pellucid::detail::CompiledCall> compiled;
   if (options_.compile) compiled.emplace(trials_, batch.data.numel());

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/sha256.h"
 #include "cli/data/line_stream.h"
 #include "cli/data/package.h"
-#include "cli/data/sha256.h"
 #include "data/files.h"
 
 namespace pellucid::cli::train {
@@ -116,8 +116,9 @@ std::string read_training_text(const std::string& file, const TrainOptions& o, c
 
 const std::string& TextName::setting() const {
   if (known.empty())
-    known = file.empty() ? "default"
-                         : fmt::format("{} (SHA-256 {})", file, sha256_of_file(file).substr(0, 16));
+    known = file.empty()
+                ? "default"
+                : fmt::format("{} (SHA-256 {})", file, io::sha256_of_file(file).substr(0, 16));
   return known;
 }
 

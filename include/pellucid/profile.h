@@ -97,6 +97,7 @@ struct Allocation {
   /// Alive when the recording of its process began. A block that was freed later has a row of its
   /// own; those that stayed have one row for each category.
   bool before = false;
+  uint64_t address = 0;  ///< in the program; 0 where it is not known (files before version 5)
   /// Its place, and that of its free, among all blocks that were taken and given back: times may be
   /// equal, these are not. -1 where that is not known (files before version 4), or not freed.
   int64_t order = -1, freed_order = -1;
@@ -157,7 +158,34 @@ struct RunInfo {
   std::string stalls_missing;      ///< not empty: why page faults and switches were not recorded
   int64_t stalls_lost = 0;         ///< how many of them found no room
   std::vector<std::string> notes;  ///< what was not recorded, or not as usual, and why
+  std::string folder;              ///< in which the program started; "" where unknown
+  std::string revision;            ///< the commit that was checked out there; "" where unknown
+  /// What the program stated of its run ("run_folder": "/home/me/runs/mnist") and the variables
+  /// PELLUCID_… that it was started with.
+  std::vector<std::pair<std::string, std::string>> facts, variables;
+  int format = 0;  ///< the version of the file that it was read from; 0: not from a file
 };
+
+/// One file of the program's own source, as it was when the recording ended.
+struct SourceFile {
+  std::string file;  ///< as the sites name it
+  std::string hash;  ///< SHA-256 of its bytes, in hexadecimal
+  std::string text;
+};
+
+/// What an op of the chosen step did with a block of memory.
+struct BlockUse {
+  enum class Kind : uint8_t {
+    Read,
+    Write,
+    Saved,  ///< kept for backward by the node that the op left on the tape
+  };
+  int32_t event = -1;
+  int32_t allocation = -1;
+  Kind kind = Kind::Read;
+  std::string name;  ///< of a saved one: "input", "result"
+};
+PELLUCID_API std::string_view name_of(BlockUse::Kind kind);
 
 /// How often something was called, for the mode that counts.
 struct CallCount {
@@ -179,7 +207,9 @@ struct PELLUCID_API Profile {
   std::vector<Sample> samples;
   std::vector<CallCount> counts;
   std::vector<Counter> counters;
-  std::vector<Stall> stalls;  ///< of threads that called ops or worked for them, sorted by begin
+  std::vector<SourceFile> sources;
+  std::vector<BlockUse> uses;  ///< of the chosen step
+  std::vector<Stall> stalls;   ///< of threads that called ops or worked for them, sorted by begin
 
   /// Reads a profile; throws IoError for a file that is missing, damaged, foreign or of a newer
   /// version, and says which.

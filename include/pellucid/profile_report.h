@@ -100,6 +100,7 @@ struct Diff {
   std::string what;           ///< "median seconds per optimiser step"
   std::string scatter;        ///< which scatter the intervals know: "within one run of each"
   bool between_runs = false;  ///< whether that is the scatter of several runs
+  bool bytes = false;         ///< whether the rows are bytes at the peak instead of seconds
   std::vector<DiffRow> rows;  ///< the total first, then by the size of the difference
   bool regression = false;
   /// Why the two sides may differ for other reasons than the program: another command, number of
@@ -116,5 +117,7 @@ PELLUCID_API Diff diff(const Profile& first, const Profile& second,
 PELLUCID_API Diff diff(std::span<const Profile> first, std::span<const Profile> second,
                        const DiffOptions& options = {});
 PELLUCID_API std::string_view name_of(DiffRow::Verdict verdict);
+/// {"what": …, "warnings": […], "rows": [{"name": …, "first_seconds": …, "verdict": …}, …]}
+PELLUCID_API std::string to_json(const Diff& d);
 
 }  // namespace pellucid::profile

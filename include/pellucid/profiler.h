@@ -25,6 +25,7 @@ class PELLUCID_API ProfilerSession {
 
  private:
   std::string file_, folder_;
+  bool sources_ = true;
   bool running_ = false;
 };
 

@@ -51,6 +51,10 @@ struct RecorderOptions {
   bool memory = true;                ///< allocations too
   bool stacks = false;               ///< the whole stack of each op
   int64_t limit = int64_t{4} << 30;  ///< the most bytes of events of one thread
+  /// Of this step, counted from 1, it is recorded which blocks of memory each op reads, writes and
+  /// saves; 0: of none. A step ends with begin_step() or with an optimiser's step.
+  int chosen_step = 2;
+  bool sources = true;  ///< keep the text of the program's own source files
 };
 
 /// A counter of the machine or the system over the whole run, or why there is none.
@@ -64,6 +68,8 @@ struct Counter {
 PELLUCID_API void begin_step();
 /// Ends the last step.
 PELLUCID_API void end_step();
+/// States something of the run for whoever reads its profile: "run_folder", "/home/me/runs/mnist".
+PELLUCID_API void state_fact(std::string_view key, std::string_view value) noexcept;
 }  // namespace profile
 
 /// Names a part of the program in its profile, until the end of the scope. Always inlined, so that

@@ -6,6 +6,7 @@
 
 #include "core/capture.h"
 #include "core/registry.h"
+#include "pellucid/autograd.h"
 #include "pellucid/estimate.h"
 #include "tensor/mode.h"
 
@@ -209,6 +210,29 @@ void Watch::tell_cost(const Call& c) noexcept {
     profile::define_cost(signature_, describe_cost(c));
   } catch (const std::exception&) {
     // A cost that needs what the call no longer has: the signature stays without one.
+  }
+}
+
+// Of the chosen step: which blocks the call read and wrote, and which the node that it left keeps.
+[[gnu::noinline]] void Watch::tell_uses(const Call& c, uint64_t node) noexcept {
+  using profile::BlockRole;
+  const auto block_of = [](const Tensor& t) -> const void* {
+    const detail::Storage* storage = t.defined() ? t.impl().storage.get() : nullptr;
+    return storage ? storage->data : nullptr;
+  };
+  try {
+    if (c.op().compose) return;  // its ops tell
+    for (const Tensor* t : c.inputs()) profile::record_use(block_of(*t), BlockRole::Read);
+    for (size_t k = 0; k < c.output_count(); ++k)
+      profile::record_use(block_of(c.out(k)), BlockRole::Write);
+    if (node == 0 || c.output_count() == 0 || !c.out(0).defined()) return;
+    const autograd::NodeRef left = autograd::gradient_edge(c.out(0)).function;
+    if (!left) return;
+    for (const autograd::SavedInfo& saved : left->saved_tensors())
+      profile::record_use(block_of(saved.tensor), BlockRole::Saved,
+                          profile::define_name(saved.name));
+  } catch (const std::exception&) {
+    // A use less is recorded.
   }
 }
 

@@ -25,6 +25,8 @@ class Watch {
   void done(const Call& c, uint64_t node = 0) noexcept {
     if (!begun_) [[likely]]
       return;
+    if (profile::detail::uses_recorded.load(std::memory_order_relaxed)) [[unlikely]]
+      tell_uses(c, node);
     profile::end_scope(this, node);
     begun_ = false;
     if (is_new_) [[unlikely]]
@@ -40,6 +42,7 @@ class Watch {
   void begin(const Call& c, bool knows_inputs) noexcept;
   void begin_new(const Call& c, profile::EventKind kind, uint64_t hash, uint32_t inputs);
   void tell_cost(const Call& c) noexcept;
+  static void tell_uses(const Call& c, uint64_t node) noexcept;
   bool begun_ = false;
   bool is_new_ = false;  // its cost is not known yet
   uint32_t signature_ = 0;

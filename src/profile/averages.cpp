@@ -60,7 +60,8 @@ std::vector<int32_t> keys_of(const Profile& p, GroupBy by, Numbering& number) {
   return keys;
 }
 
-// By signature: the event that began first, or -1.
+}  // namespace
+
 std::vector<int32_t> first_calls(const Profile& p) {
   std::vector<int32_t> first(p.signatures.size(), -1);
   for (size_t i = 0; i < p.events.size(); ++i) {
@@ -69,8 +70,6 @@ std::vector<int32_t> first_calls(const Profile& p) {
   }
   return first;
 }
-
-}  // namespace
 
 void Rate::add(const Event& e, const Signature& s, double least_time) {
   ++calls;

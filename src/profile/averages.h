@@ -65,6 +65,8 @@ struct Averages {
   int64_t self = 0;  ///< of all events
 };
 
+/// By signature: the event that began first, or -1.
+std::vector<int32_t> first_calls(const Profile& p);
 /// The share of its ceiling that a group's rate reaches, marked where it is of first calls; empty
 /// unless `known`.
 Cell ceiling_cell(const Average& a, bool known);

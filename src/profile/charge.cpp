@@ -29,7 +29,14 @@ void skip_headers(Profile& p) {
   for (const Site& s : p.sites) ours.push_back(is_library_header(s.file));
   for (Event& e : p.events) {
     if (e.parent < 0 || (e.site >= 0 && !ours[static_cast<size_t>(e.site)])) continue;
-    const int32_t above = p.events[static_cast<size_t>(e.parent)].site;
+    int32_t around = e.parent;  // the mark of a step is beside what runs in it, and did not call it
+    const auto marks = [&](const Event& x) {
+      return p.signatures[static_cast<size_t>(x.signature)].kind == EventKind::Step;
+    };
+    while (around >= 0 && marks(p.events[static_cast<size_t>(around)]))
+      around = p.events[static_cast<size_t>(around)].parent;
+    if (around < 0) continue;
+    const int32_t above = p.events[static_cast<size_t>(around)].site;
     if (above >= 0) e.site = above;
   }
 }

@@ -51,6 +51,8 @@ struct Collected {
     uint8_t category;
     bool is_free;
     bool is_category;  // nothing is taken or given back: the block is counted as this from now on
+    bool is_use;  // nothing is taken or given back: the event's op used the block; `category` is
+                  // the role, `bytes` the number of the saved tensor's name
   };
   /// What is known of the memory of one process beyond its blocks.
   struct ProcessMemory {
@@ -67,7 +69,8 @@ struct Collected {
   std::unordered_map<uint64_t, int32_t> nodes;  // key(process, tape node) -> the event it is of
   std::vector<BackwardNode> backward;
   std::vector<Block> blocks;
-  std::vector<ProcessMemory> memory;  // by the number of the process
+  std::map<std::pair<int32_t, int64_t>, std::string> names;  // by process and number
+  std::vector<ProcessMemory> memory;                         // by the number of the process
   std::map<std::string, int32_t> module_types;
   std::map<std::tuple<std::string, int, std::string, std::string>, int32_t> places;  // of frames
   std::map<std::pair<int32_t, int32_t>, int32_t> frame_numbers;

@@ -80,6 +80,10 @@ void check_schema(Database& db, int64_t version) {
       return std::string_view(c).substr(0, c.find(' ')) == column;
     });
   };
+  if (version < 5) {
+    without("allocation", "address");
+    for (const char* table : {"source", "use", "packed"}) wanted.erase(table);
+  }
   if (version < 4)
     for (const char* column : {"before", "order", "freed_order"}) without("allocation", column);
   if (version < 3) without("stall", "count");

@@ -13,7 +13,7 @@
 namespace pellucid::profile {
 
 inline constexpr int kApplication = 0x706c6c63;  // "pllc", in the file's header
-inline constexpr int kVersion = 4;               // of the format (docs/profile-format.md)
+inline constexpr int kVersion = 5;               // of the format (docs/profile-format.md)
 
 [[noreturn]] inline void fail_file(const std::string& file, std::string_view what) {
   pellucid::detail::raise<IoError>("profile: '{}' {}.", file, what);
@@ -67,6 +67,11 @@ extern const char* const kSchema;
 /// that SQLite would run: other views, triggers, virtual tables, generated columns.
 void check_schema(Database& db, int64_t version);
 
+/// Bytes that are no text, for as long as a row is inserted.
+struct Blob {
+  std::string_view bytes;
+};
+
 class Statement {
  public:
   Statement(Database& db, const std::string& sql) : db_(db) {
@@ -94,6 +99,13 @@ class Statement {
     return v < -1 || v > INT32_MAX ? -2 : static_cast<int32_t>(v);
   }
   double number(int i) const { return sqlite3_column_double(s_, i); }
+  /// The bytes of a blob, or of a text.
+  std::string bytes(int i) const {
+    const void* data = sqlite3_column_blob(s_, i);
+    const auto size = static_cast<size_t>(data ? sqlite3_column_bytes(s_, i) : 0);
+    db_.charge(size);
+    return std::string(static_cast<const char*>(data), size);
+  }
   std::string text(int i) const {
     const auto* t = sqlite3_column_text(s_, i);
     const auto size = static_cast<size_t>(t ? sqlite3_column_bytes(s_, i) : 0);
@@ -107,6 +119,9 @@ class Statement {
   void bind(int i, bool v) { sqlite3_bind_int(s_, i, v); }
   void bind(int i, size_t v) { sqlite3_bind_int64(s_, i, static_cast<int64_t>(v)); }
   void bind(int i, double v) { sqlite3_bind_double(s_, i, v); }
+  void bind(int i, const Blob& v) {
+    sqlite3_bind_blob64(s_, i, v.bytes.data(), v.bytes.size(), SQLITE_STATIC);
+  }
   void bind(int i, const std::string& v) {
     sqlite3_bind_text(s_, i, v.data(), static_cast<int>(v.size()), SQLITE_TRANSIENT);
   }

@@ -291,7 +291,8 @@ std::map<std::string, int64_t> peak_groups(const Profile& p) {
 
 Diff diff_memory(std::span<const Profile> first, std::span<const Profile> second,
                  const DiffOptions& o) {
-  Diff d{.what = "bytes at the peak", .between_runs = first.size() + second.size() > 2};
+  Diff d{
+      .what = "bytes at the peak", .between_runs = first.size() + second.size() > 2, .bytes = true};
   d.scatter =
       d.between_runs ? "from the least to the greatest of the runs" : "none: bytes are exact";
   add_warnings(d, first, second);

@@ -259,6 +259,14 @@ void export_json(const Profile& p, Output& out) {
   json_list("samples", p.samples, out, [&](const Sample& s) {
     out.print("[{},{},{},{},{}]", s.at, s.thread, s.stack, s.signature, s.site);
   });
+  json_list("uses", p.uses, out, [&](const BlockUse& u) {
+    out.print("[{},{},\"{}\",{}]", u.event, u.allocation, name_of(u.kind),
+              text::json_string(u.name));
+  });
+  json_list("sources", p.sources, out, [&](const SourceFile& s) {
+    out.print("{{\"file\":{},\"hash\":{},\"text\":{}}}", text::json_string(s.file),
+              text::json_string(s.hash), text::json_string(s.text));
+  });
   json_list("counts", p.counts, out,
             [&](const CallCount& c) { out.print("[{},{},{}]", c.signature, c.site, c.calls); });
   out.put("}\n");

@@ -69,6 +69,12 @@ void validate(const Profile& p) {
     check_index(p.stalls[i].event, p.events.size(), "event", "stall", i);
     check_index(p.stalls[i].thread, p.threads.size(), "thread", "stall", i);
   }
+  for (size_t i = 0; i < p.uses.size(); ++i) {
+    check_index(p.uses[i].event, p.events.size(), "event", "use", i);
+    check_index(p.uses[i].allocation, p.allocations.size(), "allocation", "use", i);
+    PELLUCID_CHECK(p.uses[i].event >= 0 && p.uses[i].allocation >= 0, IoError,
+                   "profile: use {} has no event or no block; the file is damaged.", i);
+  }
   for (size_t i = 0; i < p.counts.size(); ++i) {
     check_index(p.counts[i].signature, p.signatures.size(), "signature", "count", i);
     check_index(p.counts[i].site, p.sites.size(), "site", "count", i);

@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/database.h"
 #include "profile/load_checks.h"
+#include "profile/packed.h"
+#include "profile/recording_file.h"
 
 namespace pellucid::profile {
 namespace {
@@ -33,6 +37,13 @@ std::vector<TensorInfo> tensors_from(const std::string& text) {
     tensors.push_back(std::move(t));
   }
   return tensors;
+}
+
+std::vector<std::pair<std::string, std::string>> pairs_from(const std::string& text) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  const Json object = Json::parse(text);
+  for (const auto& [key, value] : object.items()) pairs.emplace_back(key, value.get<std::string>());
+  return pairs;
 }
 
 void read_run(Database& db, Profile& p) {
@@ -61,6 +72,10 @@ void read_run(Database& db, Profile& p) {
     if (key == "stalls_missing") r.stalls_missing = s.text(1);
     if (key == "stalls_lost") r.stalls_lost = s.integer(1);
     if (key == "notes") r.notes = Json::parse(s.text(1)).get<std::vector<std::string>>();
+    if (key == "folder") r.folder = s.text(1);
+    if (key == "revision") r.revision = s.text(1);
+    if (key == "facts") r.facts = pairs_from(s.text(1));
+    if (key == "variables") r.variables = pairs_from(s.text(1));
     if (key == "machine") p.machine = ceilings_from_text(s.text(1));
   }
 }
@@ -99,7 +114,15 @@ void read_names(Database& db, Profile& p) {
     p.modules.push_back({s.index(0), s.text(1), s.text(2), s.text(3), s.integer(4), s.integer(5)});
 }
 
-void read_rows(Database& db, Profile& p, int64_t version) {
+BlockUse::Kind use_kind_from(const std::string& name) {
+  using Kind = BlockUse::Kind;
+  for (const Kind k : {Kind::Write, Kind::Saved})
+    if (name_of(k) == name) return k;
+  return Kind::Read;
+}
+
+// The rows of the two large tables, as people query them.
+void read_large(Database& db, Profile& p, int64_t version) {
   const std::string columns =
       "begin, \"end\", parent, signature, thread, site, module, forward, stack, step, self, "
       "allocated, freed, phase, flags, ";
@@ -120,13 +143,24 @@ void read_rows(Database& db, Profile& p, int64_t version) {
   for (Statement s(
            db, std::string("SELECT begin, \"end\", bytes, event, freed_by, thread, category, ") +
                    (version < 4 ? "0, -1, -1" : "before, \"order\", freed_order") +
-                   " FROM allocation ORDER BY id");
+                   (version < 5 ? ", 0" : ", address") + " FROM allocation ORDER BY id");
        s.next();)
-    p.allocations.push_back({s.integer(0), s.integer(1), s.integer(2), s.index(3), s.index(4),
-                             s.index(5),
-                             static_cast<MemoryCategory>(
-                                 std::clamp<int64_t>(s.integer(6), 0, kMemoryCategoryCount - 1)),
-                             s.integer(7) != 0, s.integer(8), s.integer(9)});
+    p.allocations.push_back(
+        {s.integer(0), s.integer(1), s.integer(2), s.index(3), s.index(4), s.index(5),
+         static_cast<MemoryCategory>(
+             std::clamp<int64_t>(s.integer(6), 0, kMemoryCategoryCount - 1)),
+         s.integer(7) != 0, static_cast<uint64_t>(s.integer(10)), s.integer(8), s.integer(9)});
+}
+
+// The same from their packed columns, which is much faster.
+bool read_packed(Database& db, Profile& p) {
+  std::vector<PackedColumn> columns;
+  for (Statement s(db, "SELECT name, rows, checksum, bytes FROM packed"); s.next();)
+    columns.push_back({s.text(0), s.integer(1), static_cast<uint32_t>(s.integer(2)), s.bytes(3)});
+  return unpack(columns, p);
+}
+
+void read_small(Database& db, Profile& p, int64_t version) {
   for (Statement s(db, "SELECT parent, site FROM frame ORDER BY id"); s.next();)
     p.frames.push_back({s.index(0), s.index(1)});
   for (Statement s(db, "SELECT at, thread, stack, signature, site FROM sample ORDER BY id");
@@ -136,6 +170,12 @@ void read_rows(Database& db, Profile& p, int64_t version) {
     p.counts.push_back({s.index(0), s.index(1), s.integer(2)});
   for (Statement s(db, "SELECT name, value, missing FROM counter"); s.next();)
     p.counters.push_back({s.text(0), s.number(1), s.text(2)});
+  if (version >= 5) {
+    for (Statement s(db, "SELECT file, hash, text FROM source ORDER BY id"); s.next();)
+      p.sources.push_back({s.text(0), s.text(1), s.text(2)});
+    for (Statement s(db, "SELECT event, allocation, kind, name FROM use ORDER BY id"); s.next();)
+      p.uses.push_back({s.index(0), s.index(1), use_kind_from(s.text(2)), s.text(3)});
+  }
   if (version < 2) return;
   for (Statement s(db, std::string("SELECT kind, begin, duration, thread, event, ") +
                            (version < 3 ? "1" : "count") + " FROM stall ORDER BY id");
@@ -155,9 +195,9 @@ int64_t pragma(Database& db, const char* sql) {
   return s.next() ? s.integer(0) : 0;
 }
 
-}  // namespace
+enum class From : uint8_t { Packed, Rows };
 
-Profile Profile::load(const std::string& file) {
+Profile load_from(const std::string& file, From from) {
   struct stat facts {};
   if (stat(file.c_str(), &facts) != 0) {
     const int error = errno;
@@ -184,9 +224,44 @@ Profile Profile::load(const std::string& file) {
   try {
     read_run(db, p);
     read_names(db, p);
-    read_rows(db, p, version);
+    if (version < 5 || from == From::Rows || !read_packed(db, p)) read_large(db, p, version);
+    read_small(db, p, version);
+    p.run.format = static_cast<int>(version);
   } catch (const Json::exception&) { fail_file(file, "is damaged: a list in it cannot be read"); }
   return checked(std::move(p), file);
+}
+
+}  // namespace
+
+Profile Profile::load(const std::string& file) { return load_from(file, From::Packed); }
+
+std::string verify(const std::string& file) {
+  const Profile rows = load_from(file, From::Rows);
+  if (rows.run.format < 5)
+    return fmt::format(
+        "{} events and {} blocks can be read; version {} of the format has nothing "
+        "to compare them with",
+        rows.events.size(), rows.allocations.size(), rows.run.format);
+  const auto bytes = static_cast<uint64_t>(std::filesystem::file_size(file));
+  Database db(file, bytes);
+  const std::vector<PackedColumn> wanted = pack(rows);
+  std::map<std::string, PackedColumn> found;
+  for (Statement s(db, "SELECT name, rows, checksum, bytes FROM packed"); s.next();) {
+    PackedColumn c{s.text(0), s.integer(1), static_cast<uint32_t>(s.integer(2)), s.bytes(3)};
+    found.emplace(c.name, std::move(c));
+  }
+  for (const PackedColumn& c : wanted) {
+    const auto it = found.find(c.name);
+    if (it == found.end())
+      fail_file(file, fmt::format("is damaged: it has no packed column {}", c.name));
+    if (it->second.rows != c.rows || it->second.checksum != c.checksum ||
+        it->second.bytes != c.bytes)
+      fail_file(file, fmt::format("is damaged: the packed column {} and the rows differ", c.name));
+  }
+  if (found.size() != wanted.size())
+    fail_file(file, "is damaged: it has packed columns that no profile has");
+  return fmt::format("{} events and {} blocks: the rows and the packed columns are the same",
+                     rows.events.size(), rows.allocations.size());
 }
 
 }  // namespace pellucid::profile

@@ -90,6 +90,10 @@ void check_references(const Profile& p, const std::string& file) {
     if (s.duration < 0) fail_file(file, "is damaged: a stall ends before it begins");
     if (s.count < 1) fail_file(file, "is damaged: a stall that never was");
   }
+  for (const BlockUse& u : p.uses) {
+    inside(u.event, p.events.size(), "event", true);
+    inside(u.allocation, p.allocations.size(), "block", true);
+  }
   for (const CallCount& c : p.counts) {
     inside(c.signature, p.signatures.size(), "signature", true);
     inside(c.site, p.sites.size(), "site");

@@ -26,15 +26,17 @@ struct ProcessHistory {
   };
   std::vector<Allocation> rows;
   std::vector<Change> changes;
+  std::vector<BlockUse> uses;  // `allocation` is a row
 };
 
 class Pairing {
  public:
-  Pairing(Profile& p, const Collected::ProcessMemory& process) : p_(p), process_(process) {}
+  Pairing(Collected& all, const Collected::ProcessMemory& process)
+      : p_(all.profile), process_(process), names_(all.names) {}
 
   ProcessHistory run(const std::vector<const Collected::Block*>& blocks) {
     for (const Collected::Block* b : blocks)
-      b->is_category ? rename(*b) : b->is_free ? give(*b) : take(*b);
+      b->is_use ? use(*b) : b->is_category ? rename(*b) : b->is_free ? give(*b) : take(*b);
     keep_the_rest();
     if (process_.closes) end_process();
     // What was there before comes first.
@@ -58,6 +60,17 @@ class Pairing {
     alive_[b.address] = h_.rows.size();
     h_.changes.push_back({b.at, h_.rows.size(), false});
     h_.rows.push_back({b.at, -1, b.bytes, b.event, -1, b.thread, category_of(b)});
+    h_.rows.back().address = b.address;
+  }
+
+  // Of a block that was there before the recording it is not known which one it is.
+  void use(const Collected::Block& b) {
+    const auto it = alive_.find(b.address);
+    if (it == alive_.end() || b.event < 0) return;
+    const auto name = names_.find({b.process, b.bytes});
+    h_.uses.push_back({b.event, static_cast<int32_t>(it->second),
+                       static_cast<BlockUse::Kind>(std::min<int>(b.category, 2)),
+                       name == names_.end() ? "" : name->second});
   }
 
   // What a block was taken for is known later: a tensor becomes a parameter. One that was there
@@ -120,6 +133,7 @@ class Pairing {
 
   Profile& p_;
   const Collected::ProcessMemory& process_;
+  const std::map<std::pair<int32_t, int64_t>, std::string>& names_;
   ProcessHistory h_;
   std::unordered_map<uint64_t, size_t> alive_;  // by address
   Categories known_before_{};
@@ -152,10 +166,15 @@ class Merge {
         if (first == processes_.size() || change(i, next[i]).at < change(first, next[first]).at)
           first = i;
       }
-      if (first == processes_.size()) return;
+      if (first == processes_.size()) break;
       add(first, change(first, next[first]));
       ++next[first];
     }
+    for (size_t i = 0; i < processes_.size(); ++i)
+      for (BlockUse& use : processes_[i].uses) {
+        use.allocation = static_cast<int32_t>(place_[i][static_cast<size_t>(use.allocation)]);
+        p_.uses.push_back(std::move(use));
+      }
   }
 
  private:
@@ -189,7 +208,7 @@ void pair_blocks(Collected& all) {
   std::vector<ProcessHistory> processes;
   for (size_t i = 0; i < all.memory.size(); ++i)
     processes.push_back(
-        Pairing(all.profile, all.memory[i]).run(in_order(all.blocks, static_cast<int32_t>(i))));
+        Pairing(all, all.memory[i]).run(in_order(all.blocks, static_cast<int32_t>(i))));
   all.profile.run.memory_at_start = 0;
   for (const ProcessHistory& h : processes)
     for (const Allocation& a : h.rows)

@@ -57,6 +57,18 @@ void put(std::vector<int32_t>& table, const Json& number, size_t position, size_
   table[n] = static_cast<int32_t>(position);
 }
 
+// The latest value of a key, of as many keys as a program means to state.
+void add_pair(std::vector<std::pair<std::string, std::string>>& pairs, std::string key,
+              std::string value) {
+  constexpr size_t kMost = 100;
+  const auto known =
+      std::find_if(pairs.begin(), pairs.end(), [&](const auto& p) { return p.first == key; });
+  if (known != pairs.end())
+    known->second = std::move(value);
+  else if (pairs.size() < kMost)
+    pairs.emplace_back(std::move(key), std::move(value));
+}
+
 int32_t entry_of(const std::vector<int32_t>& table, const Json& number) {
   const auto n = number.get<size_t>();
   return n < table.size() ? table[n] : -1;
@@ -106,6 +118,11 @@ void Definitions::add(const Json& j) {
     all_.python_package = j["python_package"].get<std::string>();
   } else if (j.contains("note")) {
     all_.add_note(j["note"].get<std::string>());
+  } else if (j.contains("name")) {
+    if (j.contains("text"))
+      all_.names[{number, j["name"].get<int64_t>()}] = j["text"].get<std::string>();
+  } else if (j.contains("fact")) {
+    add_pair(p.run.facts, j["fact"].at(0).get<std::string>(), j["fact"].at(1).get<std::string>());
   } else if (j.contains("start")) {
     start(j["start"]);
   } else if (j.contains("memory") && !all_.memory.empty()) {
@@ -205,6 +222,11 @@ void Definitions::start(const Json& s) {
   run.started = s.at("started").get<std::string>();
   run.mode = s.at("mode").get<std::string>();
   run.sample_rate = s.at("sample_rate").get<double>();
+  run.folder = s.value("folder", "");
+  run.variables.clear();
+  if (s.contains("variables"))
+    for (const auto& [name, value] : s.at("variables").items())
+      add_pair(run.variables, name, value.get<std::string>());
 }
 
 }  // namespace pellucid::profile

@@ -51,7 +51,7 @@ class ThreadReader {
   void read(const RawEvent* e, size_t count, uint32_t lap) {
     for (size_t i = 0; i < count && (lap == 0 || e[i].lap == lap); ++i) {
       all_.profile.run.recorded_bytes += sizeof(RawEvent);
-      if (e[i].kind() >= kRawAllocation && e[i].kind() <= kRawCategory)
+      if (e[i].kind() >= kRawAllocation && e[i].kind() <= kRawUse)
         memory(e[i]);
       else if (e[i].kind() <= kEventKindCount)
         scope(e[i]);
@@ -75,7 +75,8 @@ class ThreadReader {
     leave_before(now);
     all_.blocks.push_back({raw.high(), static_cast<int64_t>(raw.size()), now, raw.inputs, d_.number,
                            thread_, open_.empty() ? -1 : open_.back(), raw.flags(),
-                           raw.kind() == kRawFree, raw.kind() == kRawCategory});
+                           raw.kind() == kRawFree, raw.kind() == kRawCategory,
+                           raw.kind() == kRawUse});
   }
 
   void scope(const RawEvent& raw) {

@@ -12,6 +12,9 @@ PELLUCID_API io::FileLock recording_lock(const std::string& who, const std::stri
 /// Whether a profile is there.
 PELLUCID_API bool is_profile(const std::string& file);
 /// Throws unless `file` is a profile, empty or not there.
+/// Compares the rows of a profile with its packed columns and says what is the same; throws IoError
+/// for what differs.
+PELLUCID_API std::string verify(const std::string& file);
 PELLUCID_API void check_replaceable(const std::string& file);
 
 }  // namespace pellucid::profile

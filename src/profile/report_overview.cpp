@@ -38,7 +38,9 @@ std::string_view what_binds(const Profile& p, const Overhead& o, const TimeParts
       ->second;
 }
 
-std::string ending(const RunInfo& run) {
+}  // namespace
+
+std::string ending_of(const RunInfo& run) {
   std::string out;
   if (run.signal != 0)
     out = fmt::format("was killed by signal {} ({}); the profile ends there", run.signal,
@@ -52,6 +54,8 @@ std::string ending(const RunInfo& run) {
                        text::group_digits(run.dropped));
   return out;
 }
+
+namespace {
 
 std::string sentence(const Profile& p, const FunctionStats& stats, const Overhead& o,
                      const TimeParts& parts, const MemoryPeak& peak) {
@@ -81,7 +85,7 @@ std::string sentence(const Profile& p, const FunctionStats& stats, const Overhea
                        before ? "from before the recording"
                               : kPlural[static_cast<size_t>(most - peak.by_category.begin())]);
   }
-  return out.empty() ? "" : out + ".\n";
+  return out.empty() ? "" : out + ".";
 }
 
 ReportTable head_table(const Profile& p, const Overhead& o, const TimeParts& parts,
@@ -95,9 +99,10 @@ ReportTable head_table(const Profile& p, const Overhead& o, const TimeParts& par
                           run.version.empty() ? "" : ", pellucid ", run.version,
                           text::group_digits(static_cast<int64_t>(p.events.size())),
                           p.threads.size(), p.threads.size() == 1 ? "" : "s", run.mode);
-  if (const std::string end = ending(run); !end.empty())
+  if (const std::string end = ending_of(run); !end.empty())
     t.heading += fmt::format("The program {}.\n", end);
-  t.heading += '\n' + sentence(p, stats, o, parts, peak) + '\n';
+  const std::string first = sentence(p, stats, o, parts, peak);
+  t.heading += '\n' + first + (first.empty() ? "\n" : "\n\n");
   t.footing = coverage_lines(p, o) + o.counters;
   t.footing += ceiling_lines(p, Averages(p, GroupBy::Op).rows);
   if (p.events.empty()) return t;
@@ -193,6 +198,11 @@ ReportTable top_lines(const Profile& p, const ReportOptions& o) {
 }
 
 }  // namespace
+
+std::string overview_sentence(const Profile& p) {
+  const Overhead overhead(p);
+  return sentence(p, FunctionStats(p), overhead, TimeParts(p, overhead), MemoryPeak(p));
+}
 
 std::vector<ReportTable> overview_report(const Profile& p, const ReportOptions& o) {
   const Overhead overhead(p);

@@ -23,6 +23,12 @@ std::vector<ReportTable> steps_report(const Profile& p, const ReportOptions& o);
 std::vector<ReportTable> advice_report(const Profile& p, const ReportOptions& o);
 std::vector<ReportTable> counts_report(const Profile& p, const ReportOptions& o);
 
+/// The overview's first sentence: where time and memory go and what binds. Empty where nothing is
+/// known of either.
+std::string overview_sentence(const Profile& p);
+/// "was killed by signal 9 (Killed); the profile ends there": how the program ended, where that is
+/// worth saying.
+std::string ending_of(const RunInfo& run);
 /// "train.cpp:12(main) holds 41 % of the samples": the program's own line that most of them are of.
 std::string sampled_sentence(const Profile& p);
 

@@ -10,6 +10,7 @@
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/database.h"
+#include "profile/packed.h"
 #include "profile/recording_file.h"
 
 namespace pellucid::profile {
@@ -30,13 +31,16 @@ CREATE TABLE module(id INTEGER PRIMARY KEY, parent INT, name TEXT, path TEXT, ty
 CREATE TABLE event(id INTEGER PRIMARY KEY, begin INT, "end" INT, parent INT, signature INT, thread INT, site INT,
   module INT, forward INT, stack INT, step INT, self INT, allocated INT, freed INT, phase INT, flags INT, inputs INT);
 CREATE TABLE allocation(id INTEGER PRIMARY KEY, begin INT, "end" INT, bytes INT, event INT, freed_by INT,
-  thread INT, category INT, before INT, "order" INT, freed_order INT);
+  thread INT, category INT, before INT, "order" INT, freed_order INT, address INT);
 CREATE TABLE frame(id INTEGER PRIMARY KEY, parent INT, site INT);
 CREATE TABLE sample(id INTEGER PRIMARY KEY, at INT, thread INT, stack INT, signature INT, site INT);
 CREATE TABLE count(signature INT, site INT, calls INT);
 CREATE TABLE counter(name TEXT, value REAL, missing TEXT);
 CREATE TABLE stall(id INTEGER PRIMARY KEY, kind TEXT, begin INT, duration INT, thread INT, event INT,
   count INT);
+CREATE TABLE source(id INTEGER PRIMARY KEY, file TEXT, hash TEXT, text TEXT);
+CREATE TABLE use(id INTEGER PRIMARY KEY, event INT, allocation INT, kind TEXT, name TEXT);
+CREATE TABLE packed(name TEXT PRIMARY KEY, rows INT, checksum INT, bytes BLOB);
 CREATE VIEW op AS SELECT event.id, signature.name, signature.kind, event.begin, event."end", event.self,
   site.file, site.line, module.path AS module, signature.inputs, signature.flops, signature.bytes
   FROM event JOIN signature ON signature.id = event.signature
@@ -58,6 +62,12 @@ std::string insert_sql(const char* table, int columns) {
   std::string sql = fmt::format("INSERT INTO {} VALUES (?", table);
   for (int i = 1; i < columns; ++i) sql += ",?";
   return sql + ")";
+}
+
+Json object_of(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  Json j = Json::object();
+  for (const auto& [key, value] : pairs) j[key] = value;
+  return j;
 }
 
 void write_run(Database& db, const Profile& p) {
@@ -84,6 +94,10 @@ void write_run(Database& db, const Profile& p) {
   s.insert(std::string("stalls_missing"), r.stalls_missing);
   s.insert(std::string("stalls_lost"), r.stalls_lost);
   s.insert(std::string("notes"), dump(r.notes));
+  s.insert(std::string("folder"), r.folder);
+  s.insert(std::string("revision"), r.revision);
+  s.insert(std::string("facts"), dump(object_of(r.facts)));
+  s.insert(std::string("variables"), dump(object_of(r.variables)));
   if (!p.machine.cpu.empty()) s.insert(std::string("machine"), ceilings_text(p.machine));
 }
 
@@ -112,9 +126,10 @@ void write_tables(Database& db, const Profile& p) {
              static_cast<int>(e.threw) | static_cast<int>(e.open) << 1,
              static_cast<int64_t>(e.inputs));
   });
-  rows("allocation", 11, p.allocations, [](Statement& s, size_t i, const Allocation& a) {
+  rows("allocation", 12, p.allocations, [](Statement& s, size_t i, const Allocation& a) {
     s.insert(i, a.begin, a.end, a.bytes, a.event, a.freed_by, a.thread,
-             static_cast<int>(a.category), a.before, a.order, a.freed_order);
+             static_cast<int>(a.category), a.before, a.order, a.freed_order,
+             static_cast<int64_t>(a.address));
   });
   rows("frame", 3, p.frames,
        [](Statement& s, size_t i, const Frame& f) { s.insert(i, f.parent, f.site); });
@@ -125,6 +140,14 @@ void write_tables(Database& db, const Profile& p) {
        [](Statement& s, size_t, const CallCount& c) { s.insert(c.signature, c.site, c.calls); });
   rows("counter", 3, p.counters,
        [](Statement& s, size_t, const Counter& c) { s.insert(c.name, c.value, c.missing); });
+  rows("source", 4, p.sources,
+       [](Statement& s, size_t i, const SourceFile& x) { s.insert(i, x.file, x.hash, x.text); });
+  rows("use", 5, p.uses, [](Statement& s, size_t i, const BlockUse& x) {
+    s.insert(i, x.event, x.allocation, std::string(name_of(x.kind)), x.name);
+  });
+  rows("packed", 4, pack(p), [](Statement& s, size_t, const PackedColumn& c) {
+    s.insert(c.name, c.rows, static_cast<int64_t>(c.checksum), Blob{c.bytes});
+  });
   rows("stall", 7, p.stalls, [](Statement& s, size_t i, const Stall& x) {
     s.insert(i, std::string(name_of(x.kind)), x.begin, x.duration, x.thread, x.event, x.count);
   });

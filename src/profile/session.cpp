@@ -5,6 +5,8 @@
 //   PELLUCID_PROFILE_MODE           trace (if nothing is said), count or sample
 //   PELLUCID_PROFILE_RATE           samples a second
 //   PELLUCID_PROFILE_STACKS=1       the whole stack of each op
+//   PELLUCID_PROFILE_SOURCE=0       without the text of the program's source files
+//   PELLUCID_PROFILE_STEP=N         the step of which it is recorded which blocks each op uses
 //   PELLUCID_PROFILE_LIMIT          most bytes of a thread's events ("512M")
 //   PELLUCID_PROFILE_PERF=0         as where perf_event_open is not permitted (a ProfilerSession
 //                                   too): getrusage counts instead
@@ -19,6 +21,7 @@
 #include "pellucid/profiler.h"
 #include "profile/ceilings.h"
 #include "profile/recording_file.h"
+#include "profile/sources.h"
 #include "recorder/recorder.h"
 
 namespace pellucid {
@@ -26,6 +29,11 @@ namespace profile {
 
 std::string_view name_of(Stall::Kind kind) {
   constexpr std::string_view kNames[] = {"page fault", "waiting", "preempted"};
+  return kNames[static_cast<int>(kind)];
+}
+
+std::string_view name_of(BlockUse::Kind kind) {
+  constexpr std::string_view kNames[] = {"read", "write", "saved"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -57,14 +65,23 @@ pid_t g_owner = 0;  // whose it is: not that of a child
 // The machine's ceilings where an earlier run kept them: a program does not wait for a measurement.
 void add_ceilings(Profile& p) { p.machine = ceilings_of_run(p.run.isa, p.run.threads, false); }
 
+// What is added when the recording has ended, before it is saved.
+void complete(Profile& p, bool sources) {
+  add_ceilings(p);
+  state_recording_cost(p);
+  p.run.revision = git_revision(p.run.folder);
+  if (sources) add_sources(p);
+}
+
+bool g_sources = true;  // of the whole program's recording
+
 void finish_program() {
   const std::string folder = recording_folder();
   stop_recording();
   if (program_file().empty() || getpid() != g_owner) return;
   try {
     Profile p = collect(folder);
-    add_ceilings(p);
-    state_recording_cost(p);
+    complete(p, g_sources);
     p.save(program_file());
     remove_folder(folder);
     program_lock().reset();
@@ -83,6 +100,8 @@ void finish_program() {
     o.mode = mode_from_name(env_string("PELLUCID_PROFILE_MODE").value_or("trace"));
     o.sample_rate = static_cast<double>(env_int("PELLUCID_PROFILE_RATE", 1, 10000).value_or(199));
     o.stacks = env_bool("PELLUCID_PROFILE_STACKS", false);
+    o.sources = g_sources = env_bool("PELLUCID_PROFILE_SOURCE", true);
+    o.chosen_step = static_cast<int>(env_int("PELLUCID_PROFILE_STEP", 0, INT32_MAX).value_or(2));
     if (const auto limit = env_bytes("PELLUCID_PROFILE_LIMIT"))
       o.limit = std::max<int64_t>(*limit, int64_t{8} << 20);
     g_owner = getpid();
@@ -128,6 +147,7 @@ ProfilerSession::ProfilerSession(std::string file, profile::RecorderOptions opti
     options.folder = name;
   }
   folder_ = options.folder;
+  sources_ = options.sources;
   try {
     run_captured();  // what was asked for before is no part of the recording
     profile::start_recording(options);
@@ -147,8 +167,7 @@ profile::Profile ProfilerSession::stop() {
   if (getpid() != g_session_owner) return {};  // the child of a fork: the files are its parent's
   profile::Profile p = profile::collect(folder_);
   profile::remove_folder(folder_);
-  profile::add_ceilings(p);
-  profile::state_recording_cost(p);
+  profile::complete(p, sources_);
   if (!file_.empty()) p.save(file_);
   return p;
 }

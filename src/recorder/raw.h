@@ -47,7 +47,8 @@ enum RawKind : uint8_t {
   kRawNothing = 0,
   kRawAllocation = 100,
   kRawFree = 101,
-  kRawCategory = 102
+  kRawCategory = 102,
+  kRawUse = 103,  // of the chosen step: the innermost op reads, writes or keeps the block
 };
 enum RawFlags : uint8_t {
   kRawThrew = 1,  // the scope was left by an exception
@@ -65,7 +66,8 @@ struct RawEvent {
   uint64_t rest;   // kind | flags << 8 | ticks that it took << 16; of a block: kind | category << 8
                    // | address << 16
   uint32_t link;   // of an op: the number of the tape node it left; of Backward: the node's number
-  uint32_t call;   // what was called from which line; of a block: link and call are its size
+  uint32_t call;   // what was called from which line; of a block: link and call are its size; of a
+                   // use: link is the number of the saved tensor's name
   uint32_t inputs;  // of an op: tells its inputs from others, 0 where nothing can be said; of a
                     // block: its number among those of all threads, 0 while one alone has a log
   uint32_t lap;     // written last; tells what is there from what an earlier round left behind

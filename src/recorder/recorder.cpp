@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/allocator.h"
@@ -34,6 +36,7 @@ namespace pellucid::profile {
 namespace detail {
 constinit std::atomic<Mode> mode{Mode::Off};
 constinit std::atomic<bool> blocks_recorded{false};
+constinit std::atomic<bool> uses_recorded{false};
 }  // namespace detail
 
 constinit std::atomic<uint32_t> g_recording{0};
@@ -88,8 +91,10 @@ void Recorder::forget() {
   stacks.clear();
   modules.clear();
   pairs.clear();
+  names.clear();
   has_first_log = false;
   forget_numbers();
+  forget_steps();
   g_recording.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -209,6 +214,25 @@ std::string command_line() {
   return text;
 }
 
+// The variables that may change what the library does; those of the recording itself are no news.
+Json own_variables() {
+  Json variables = Json::object();
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view text = *e;
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos || text.starts_with("PELLUCID_PROFILE")) continue;
+    if (text.starts_with("PELLUCID_") || text.starts_with("OMP_"))
+      variables[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::string present_folder() {
+  std::error_code unknown;
+  const auto folder = std::filesystem::current_path(unknown);
+  return unknown ? "" : folder.string();
+}
+
 std::string start_line(const RecorderOptions& o) {
   const ClockPair now = read_clocks();
   constexpr const char* kNames[] = {"off", "count", "sample", "trace"};
@@ -226,6 +250,8 @@ std::string start_line(const RecorderOptions& o) {
                   {"mode", kNames[static_cast<int>(o.mode)]},
                   {"sample_rate", o.mode == Mode::Sample ? o.sample_rate : 0},
                   {"process", getpid()},
+                  {"folder", present_folder()},
+                  {"variables", own_variables()},
                   {"clocks", {now.ticks, now.nanoseconds, later.ticks, later.nanoseconds}}};
   return "\"start\":" + j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -321,11 +347,13 @@ void start_recording(const RecorderOptions& options) {
   }
   if (options.mode == Mode::Trace) r.start_stalls();
   g_stacks = options.stacks && options.mode == Mode::Trace;
+  r.steps_ended = 0;
   detail::mode.store(options.mode);
   if (options.mode == Mode::Trace && options.memory) {
     detail::blocks_recorded = true;
     r.write_memory();
     set_allocation_hook(record_block);
+    detail::uses_recorded = options.chosen_step == 1;
   }
 }
 
@@ -349,6 +377,7 @@ void stop_recording() {
   detail::mode.store(Mode::Off);
   set_allocation_hook(nullptr);
   detail::blocks_recorded = false;
+  detail::uses_recorded = false;
   const int64_t watched = stop_sampler();
   stop_stalls();
   drop_log();
@@ -367,6 +396,28 @@ void stop_recording() {
   r.write_line("\"end\":" + j.dump());
   close(r.definitions);
   r.definitions = -1;
+}
+
+void state_fact(std::string_view key, std::string_view value) noexcept {
+  if (!recording()) return;
+  try {
+    Recorder& r = Recorder::get();
+    const std::lock_guard lock(r.mutex);
+    if (r.definitions >= 0)
+      r.write_line(fmt::format("\"fact\":[{},{}]", json_text(key), json_text(value)));
+  } catch (const std::exception&) {}  // a fact less
+}
+
+uint32_t define_name(std::string_view text) noexcept {
+  try {
+    Recorder& r = Recorder::get();
+    const std::lock_guard lock(r.mutex);
+    if (r.definitions < 0) return 0;
+    const auto [it, is_new] = r.names.try_emplace(std::hash<std::string_view>()(text),
+                                                  static_cast<uint32_t>(r.names.size() + 1));
+    if (is_new) r.write_line(fmt::format("\"name\":{},\"text\":{}", it->second, json_text(text)));
+    return it->second;
+  } catch (const std::exception&) { return 0; }
 }
 
 void set_python_package(const std::string& folder) noexcept {

@@ -27,6 +27,9 @@ inline uint64_t mix(uint64_t hash, uint64_t a, uint64_t b) noexcept {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
+/// What an op does with a block of memory.
+enum class BlockRole : uint8_t { Read, Write, Saved };
+
 /// Starts to record, from all threads; throws IoError where the folder cannot be written, and
 /// ValueError if a recording runs already.
 PELLUCID_API void start_recording(const RecorderOptions& options);
@@ -108,7 +111,15 @@ void begin_new_call(const void* owner, EventKind kind, uint64_t hash, uint32_t i
 /// kernel does not tell by itself.
 void count_usage(const void* owner) noexcept;
 
+/// Of the chosen step: the op that runs on this thread reads, writes or keeps a block. `name` is a
+/// number of define_name, of a saved one.
+PELLUCID_API void record_use(const void* block, BlockRole role, uint32_t name = 0) noexcept;
+/// A number for a text that uses refer to.
+PELLUCID_API uint32_t define_name(std::string_view text) noexcept;
+
 namespace detail {
+/// Whether the chosen step runs now.
+extern constinit std::atomic<bool> uses_recorded;
 /// Counts how often a block was taken at an address while blocks are recorded, for many addresses
 /// together: where the count is the same, the block still is.
 inline constexpr size_t kGenerations = 4096;

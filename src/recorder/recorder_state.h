@@ -21,13 +21,14 @@ namespace pellucid::profile {
 struct Recorder {
   std::mutex mutex;  // guards all but `python`
   RecorderOptions options;
-  std::unordered_map<uint64_t, uint32_t> signatures, sites, stacks, modules, pairs;
+  std::unordered_map<uint64_t, uint32_t> signatures, sites, stacks, modules, pairs, names;
   std::set<ThreadLog*> logs;
   std::mutex shared_mutex;                // guards `shared`; taken before `mutex`
   std::unique_ptr<ThreadLog> shared_log;  // see shared_log()
   uint32_t shared_failed = 0;             // the recording that could make none
   int definitions = -1;                   // not -1 while a recording runs
   bool has_first_log = false;             // whether a thread of this recording had a log before
+  std::atomic<int> steps_ended{0};        // of this recording
   bool counts_usage = false;  // page faults and switches are counted by scopes (usage.h)
   std::string tag;            // in the names of this process's files: a program may replace itself
   PythonSites python;
@@ -108,6 +109,8 @@ uint32_t site_of(uint64_t place) noexcept;
 
 /// A recording begins: its blocks are numbered anew, and nodes of the tape have no lines.
 void forget_numbers() noexcept;
+/// A recording begins: the program has marked no step of it.
+void forget_steps() noexcept;
 /// The allocator's hook.
 void record_block(void* p, size_t bytes, MemoryCategory category, bool is_free) noexcept;
 

@@ -329,6 +329,11 @@ void record_category(void* block, size_t bytes, MemoryCategory category) noexcep
     append_block(block, bytes, category, kRawCategory);
 }
 
+void record_use(const void* block, BlockRole role, uint32_t name) noexcept {
+  if (block && detail::blocks_recorded.load(std::memory_order_relaxed))
+    append_block(block, name, static_cast<MemoryCategory>(role), kRawUse);
+}
+
 uint32_t innermost_module() noexcept {
   const ThreadLog* l = log();
   return l ? module_now(*l) : 0;
@@ -337,9 +342,30 @@ uint32_t innermost_module() noexcept {
 // Steps are scopes of the thread that marks them.
 namespace {
 constinit thread_local bool t_in_step = false;
+constinit std::atomic<bool> g_marks_steps{false};  // then optimisers' steps are none
+
+// A step ended: the next one may be that whose blocks are recorded, or this one was.
+void count_step() noexcept {
+  if (!detail::blocks_recorded.load(std::memory_order_relaxed)) return;
+  Recorder& r = Recorder::get();
+  const int next = 2 + r.steps_ended.fetch_add(1, std::memory_order_relaxed);
+  detail::uses_recorded.store(next == r.options.chosen_step, std::memory_order_relaxed);
 }
+
+bool innermost_is_optimizer() noexcept {
+  const ThreadLog* l = t_log;
+  const OpenScope* s = l ? l->innermost() : nullptr;
+  return s && s->kind == raw_kind(EventKind::Optimizer);
+}
+}  // namespace
+
+void forget_steps() noexcept { g_marks_steps.store(false, std::memory_order_relaxed); }
+
 void end_step() {
-  if (t_in_step) end_scope(&t_in_step);
+  if (t_in_step) {
+    end_scope(&t_in_step);
+    count_step();
+  }
   t_in_step = false;
 }
 
@@ -347,6 +373,7 @@ void begin_step() {
   end_step();
   if (!recording()) return;
   t_in_step = true;
+  g_marks_steps.store(true, std::memory_order_relaxed);
   begin_scope(&t_in_step, EventKind::Step, scope_signature(EventKind::Step, "step"));
 }
 
@@ -363,7 +390,9 @@ void RecordFunction::begin(std::string_view name, profile::EventKind kind) noexc
 }
 
 void RecordFunction::end() noexcept {
+  const bool ends_step = profile::innermost_is_optimizer();
   profile::end_scope(this, 0, std::uncaught_exceptions() > exceptions_);
+  if (ends_step && !profile::g_marks_steps.load(std::memory_order_relaxed)) profile::count_step();
 }
 
 }  // namespace pellucid

@@ -150,9 +150,9 @@ TEST_CASE("hostile profiles: impossible values are refused") {
        {"9223372036854775807", "-9223372036854775808", "4611686018427387904"}) {
     for (const char* column : {"begin", "\"end\"", "self", "allocated", "freed", "step", "parent",
                                "signature", "thread", "site", "module", "forward", "stack"})
-      refused(fmt::format("UPDATE event SET {} = {}", column, number));
+      refused(fmt::format("DELETE FROM packed; UPDATE event SET {} = {}", column, number));
     for (const char* column : {"begin", "bytes", "event", "thread"})
-      refused(fmt::format("UPDATE allocation SET {} = {}", column, number));
+      refused(fmt::format("DELETE FROM packed; UPDATE allocation SET {} = {}", column, number));
     refused(fmt::format("UPDATE run SET value = {} WHERE key = 'duration'", number));
   }
   refused("UPDATE signature SET flops = 9e999");

@@ -6,10 +6,13 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "pellucid/pellucid.h"
 #include "pellucid/profile_report.h"
 #include "pellucid/profiler.h"
+#include "profile/packed.h"
+#include "profile/recording_file.h"
 
 namespace pellucid {
 namespace {
@@ -112,9 +115,14 @@ TEST_CASE("profile file: what is saved is loaded") {
   CHECK(q.allocations.size() == p.allocations.size());
 }
 
-// What version 4 added to the table of blocks.
+// What version 5 added, and what version 4 added to the table of blocks.
+constexpr const char* kWithoutPacked =
+    "DROP TABLE packed; DROP TABLE source; DROP TABLE use; "
+    "ALTER TABLE allocation DROP COLUMN address; ";
 constexpr const char* kWithoutOrder =
-    "DELETE FROM allocation WHERE before; ALTER TABLE allocation DROP COLUMN before; "
+    "DROP TABLE packed; DROP TABLE source; DROP TABLE use; "
+    "ALTER TABLE allocation DROP COLUMN address; DELETE FROM allocation WHERE before; ALTER TABLE "
+    "allocation DROP COLUMN before; "
     "ALTER TABLE allocation DROP COLUMN \"order\"; "
     "ALTER TABLE allocation DROP COLUMN freed_order; ";
 
@@ -156,10 +164,110 @@ TEST_CASE("profile file: one of version 3 has no order of blocks, and times deci
     for (const auto& row : t.rows) CHECK(row[1].number >= 0);
 }
 
+TEST_CASE("profile file: one of version 4 has neither sources nor packed columns") {
+  const File file("fourth");
+  const Profile p = recorded();
+  p.save(file.path);
+  run_sql(file.path, std::string(kWithoutPacked) + "PRAGMA user_version=4");
+  const Profile q = Profile::load(file.path);
+  CHECK(q.run.format == 4);
+  CHECK(q.events.size() == p.events.size());
+  CHECK(q.sources.empty());
+  REQUIRE(!q.allocations.empty());
+  CHECK(q.allocations[0].address == 0);
+  CHECK(profile::verify(file.path).find("version 4") != std::string::npos);
+}
+
+TEST_CASE("profile file: rows and packed columns are the same") {
+  const File file("packed");
+  const Profile p = recorded();
+  p.save(file.path);
+  const Profile fast = Profile::load(file.path);
+  CHECK(profile::verify(file.path).find("the same") != std::string::npos);
+  run_sql(file.path, "DELETE FROM packed WHERE name = 'event.self'");
+  const Profile slow = Profile::load(file.path);  // from the rows, since a column is missing
+  REQUIRE(fast.events.size() == slow.events.size());
+  for (size_t i = 0; i < slow.events.size(); ++i) {
+    const profile::Event &a = fast.events[i], &b = slow.events[i];
+    CHECK(std::tie(a.begin, a.end, a.parent, a.signature, a.thread, a.site, a.module, a.forward) ==
+          std::tie(b.begin, b.end, b.parent, b.signature, b.thread, b.site, b.module, b.forward));
+    CHECK(std::tie(a.stack, a.step, a.self, a.allocated, a.freed, a.inputs, a.phase, a.threw,
+                   a.open) == std::tie(b.stack, b.step, b.self, b.allocated, b.freed, b.inputs,
+                                       b.phase, b.threw, b.open));
+  }
+  REQUIRE(fast.allocations.size() == slow.allocations.size());
+  for (size_t i = 0; i < slow.allocations.size(); ++i) {
+    const profile::Allocation &a = fast.allocations[i], &b = slow.allocations[i];
+    CHECK(std::tie(a.begin, a.end, a.bytes, a.event, a.freed_by, a.thread, a.category) ==
+          std::tie(b.begin, b.end, b.bytes, b.event, b.freed_by, b.thread, b.category));
+    CHECK(std::tie(a.before, a.address, a.order, a.freed_order) ==
+          std::tie(b.before, b.address, b.order, b.freed_order));
+  }
+}
+
+TEST_CASE("profile file: --verify finds what differs") {
+  const File file("verify");
+  const auto differs = [&](const char* sql) {
+    recorded().save(file.path);
+    run_sql(file.path, sql);
+    try {
+      profile::verify(file.path);
+    } catch (const IoError& e) { return std::string(e.what()); }
+    return std::string();
+  };
+  CHECK(differs("SELECT 1").empty());
+  CHECK(differs("UPDATE event SET self = self + 1 WHERE id = 1").find("event.self") !=
+        std::string::npos);
+  CHECK(differs("DELETE FROM packed WHERE name = 'event.end'").find("event.end") !=
+        std::string::npos);
+  CHECK(differs("UPDATE packed SET checksum = 7 WHERE name = 'allocation.bytes'")
+            .find("allocation.bytes") != std::string::npos);
+  CHECK(
+      differs("UPDATE packed SET rows = rows + 1 WHERE name = 'event.begin'").find("event.begin") !=
+      std::string::npos);
+  CHECK(differs("INSERT INTO packed VALUES('more', 0, 0, x'')").find("no profile has") !=
+        std::string::npos);
+}
+
+TEST_CASE("profile file: packed columns that are damaged are not believed") {
+  const File file("hostile-packed");
+  const Profile p = recorded();
+  // With the right checksum, so that it is the numbers that are checked.
+  const auto load_with = [&](const std::vector<profile::PackedColumn>& columns) {
+    Profile q;
+    return profile::unpack(columns, q) ? q.events.size() : SIZE_MAX;
+  };
+  const auto columns = profile::pack(p);
+  CHECK(load_with(columns) == p.events.size());
+  for (size_t c = 0; c < columns.size(); ++c) {
+    auto bad = columns;
+    bad[c].rows += 1;
+    CHECK(load_with(bad) == SIZE_MAX);
+    bad = columns;
+    bad[c].rows = INT64_MAX;
+    CHECK(load_with(bad) == SIZE_MAX);
+    bad = columns;
+    bad[c].rows = -1;
+    CHECK(load_with(bad) == SIZE_MAX);
+    bad = columns;
+    bad[c].bytes.pop_back();
+    CHECK(load_with(bad) == SIZE_MAX);
+    bad = columns;
+    bad.erase(bad.begin() + static_cast<std::ptrdiff_t>(c));
+    CHECK(load_with(bad) == SIZE_MAX);
+  }
+  // What it says about references is checked as rows are.
+  Profile wrong = p;
+  wrong.events[1].signature = 100'000;
+  wrong.save(file.path);
+  CHECK(message_of(file.path).find("it has no signature 100000") != std::string::npos);
+}
+
 TEST_CASE("profile file: blocks that are freed before they are taken are refused") {
   const File file("order");
   recorded().save(file.path);
-  run_sql(file.path, "UPDATE allocation SET freed_order = \"order\" WHERE \"end\" >= 0");
+  run_sql(file.path,
+          "DELETE FROM packed; UPDATE allocation SET freed_order = \"order\" WHERE \"end\" >= 0");
   CHECK(message_of(file.path).find("a block is freed before it is taken") != std::string::npos);
 }
 
@@ -182,10 +290,10 @@ TEST_CASE("profile file: missing, foreign, newer and damaged files") {
   run_sql(file.path, "PRAGMA user_version=99");
   CHECK(message_of(file.path).find("version 99") != std::string::npos);
   p.save(file.path);
-  run_sql(file.path, "UPDATE event SET signature = 100000 WHERE id = 1");
+  run_sql(file.path, "DELETE FROM packed; UPDATE event SET signature = 100000 WHERE id = 1");
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
-  run_sql(file.path, "UPDATE event SET parent = 5 WHERE id = 1");
+  run_sql(file.path, "DELETE FROM packed; UPDATE event SET parent = 5 WHERE id = 1");
   CHECK(message_of(file.path).find("damaged") != std::string::npos);
   p.save(file.path);
   run_sql(file.path, "UPDATE signature SET inputs = '{'");

@@ -4,11 +4,13 @@
 #include <string>
 #include <string_view>
 
-namespace pellucid::cli {
+#include "pellucid/api.h"
+
+namespace pellucid::io {
 
 /// The digest as 64 hexadecimal digits.
-std::string sha256(std::string_view bytes);
+PELLUCID_API std::string sha256(std::string_view bytes);
 /// The same of a file, read in parts; throws IoError that names it.
-std::string sha256_of_file(const std::string& path);
+PELLUCID_API std::string sha256_of_file(const std::string& path);
 
-}  // namespace pellucid::cli
+}  // namespace pellucid::io

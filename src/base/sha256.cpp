@@ -1,5 +1,5 @@
 // SHA-256: the message in blocks of 64 bytes, each mixed into eight words by 64 rounds.
-#include "cli/data/sha256.h"
+#include "base/sha256.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@
 
 #include "pellucid/error.h"
 
-namespace pellucid::cli {
+namespace pellucid::io {
 namespace {
 
 // The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
@@ -112,4 +112,4 @@ std::string sha256_of_file(const std::string& path) {
   return hash.digest();
 }
 
-}  // namespace pellucid::cli
+}  // namespace pellucid::io
