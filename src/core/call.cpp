@@ -558,6 +558,11 @@ void detail::PreparedCall::take_parameters() {
   Dispatcher::restore_parameters(ready_->c, ready_->call);
 }
 
+void detail::PreparedCall::run_in_group() {
+  const DefaultDTypeScope type(ready_->call.default_dtype);
+  Dispatcher::run_kernel(ready_->c);
+}
+
 void detail::PreparedCall::run() {
   const DefaultDTypeScope type(ready_->call.default_dtype);
   const profile::FromPlace from(ready_->call.place);

@@ -261,6 +261,8 @@ class PreparedCall {
   /// What it reads beside tensors changed.
   void take_parameters();
   void run();
+  /// The kernel alone, for a caller that watches several calls as one.
+  void run_in_group();
 
  private:
   struct Ready;

@@ -1,6 +1,7 @@
 #include "core/fuse.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/allocator.h"
 #include "core/registry.h"
@@ -20,6 +21,8 @@ constexpr size_t kMostCalls = 64;
 // A smaller result of a product stays in the first-level cache: what follows gains nothing, and its
 // rows in a block are short.
 constexpr int64_t kLeastAfterProduct = 4;
+// Columns that a block of a fold has whole.
+constexpr int64_t kMostColumns = 1024;
 
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
   return a.storage == b.storage && a.dtype == b.dtype && a.offset == b.offset &&
@@ -32,9 +35,17 @@ bool same_elements(const TensorImpl& a, const TensorImpl& b) {
          a.numel == b.numel && a.is_contiguous() && b.is_contiguous();
 }
 
+// Whether a call makes one element of many: then it goes over what it reads.
+bool is_reduction(const CapturedCall& call) {
+  return call.op.kind == OpKind::Reduction && call.output_count != 0 && !call.inputs.empty() &&
+         call.inputs[0].defined() && call.outputs[0].defined() &&
+         call.outputs[0].impl().numel < call.inputs[0].impl().numel;
+}
+
 // What a call goes over: its result or, for an update, the parameter.
 const TensorImpl& subject(const CapturedCall& call) {
-  return call.output_count == 0 ? call.inputs[0].impl() : call.outputs[0].impl();
+  return call.output_count == 0 || is_reduction(call) ? call.inputs[0].impl()
+                                                      : call.outputs[0].impl();
 }
 
 bool is_result(const CapturedCall& call, const Storage* s) {
@@ -47,6 +58,13 @@ bool touches(const CapturedCall& call, const Storage* s) {
   for (const Tensor& t : call.inputs)
     if (t.defined() && t.impl().storage.get() == s) return true;
   return is_result(call, s);
+}
+
+bool broadcasts_to(IntArrayRef from, IntArrayRef to) {
+  if (from.size() > to.size()) return false;
+  for (size_t d = 1; d <= from.size(); ++d)
+    if (from[from.size() - d] != 1 && from[from.size() - d] != to[to.size() - d]) return false;
+  return true;
 }
 
 char* address(const TensorImpl& t) {
@@ -77,7 +95,7 @@ Group::Group(std::span<const std::unique_ptr<CapturedCall>> calls, bool reasons)
 std::unique_ptr<Group> Group::form(std::span<const std::unique_ptr<CapturedCall>> calls,
                                    bool reasons) {
   if (calls.size() < 2 || !calls[0]->op.describes || !calls[1]->op.describes ||
-      !calls[0]->outputs[0].defined() || calls[0]->outputs[0].numel() < least_fused)
+      !calls[0]->outputs[0].defined() || subject(*calls[0]).numel < least_fused)
     return nullptr;
   auto group = std::make_unique<Group>(calls, reasons);
   return group->size() > 0 ? std::move(group) : nullptr;
@@ -89,7 +107,9 @@ bool Group::describe_again(size_t i) {
   kernels::TileStep step;
   describe_captured(*calls_[i], step);
   bool same = !old.loop == !step.loop && !old.rows == !step.rows && old.row == step.row &&
-              old.out_computed == step.out_computed && old.input_count == step.input_count;
+              old.out_computed == step.out_computed && old.input_count == step.input_count &&
+              old.reduces == step.reduces && !old.fold == !step.fold &&
+              (!step.fold || old.fold->shape == step.fold->shape);
   for (size_t k = 0; same && k < step.input_count; ++k) same = old.inputs[k] == step.inputs[k];
   if (same) old = step;
   return same;
@@ -101,10 +121,46 @@ const Group::Made* Group::made(const Storage* s) const {
   return nullptr;
 }
 
-// A tensor that the group wrote can be read as it was written, and in no other way.
+// A tensor that the group wrote can be read as it was written, and in no other way, but that what
+// has one element a row may be repeated along the rows.
 bool Group::reads_alike(const TensorImpl& t) const {
   const Made* const m = made(t.storage.get());
-  return !m || same_view(*m->view, t) || same_elements(*m->view, t);
+  return !m || same_view(*m->view, t) || same_elements(*m->view, t) ||
+         (m->row > 0 && spreads_rows(t, *m));
+}
+
+// Whether a view has, over the group's shape, the same element all along each row.
+bool Group::spreads_rows(const TensorImpl& t, const Made& m) const {
+  if (t.dtype != m.view->dtype || t.offset != m.view->offset ||
+      !broadcasts_to(t.sizes, program_.shape))
+    return false;
+  std::vector<int64_t> strides(program_.shape.size());
+  broadcast_strides(t, program_.shape, strides.data());
+  int64_t inner = 1, outer = 1;
+  for (size_t d = strides.size(); d-- > 0;) {
+    const int64_t n = program_.shape[d];
+    if (n == 1) continue;
+    if (inner < m.row) {
+      if (strides[d] != 0) return false;
+      inner *= n;
+    } else {
+      if (strides[d] != outer) return false;
+      outer *= n;
+    }
+  }
+  return inner == m.row;
+}
+
+// Of a call that goes over what has one element a row of the group's: how long that is, else 0.
+int64_t Group::row_of(const CapturedCall& call) const {
+  if (calls_.empty() || call.output_count != 1 || !call.outputs[0].defined()) return 0;
+  const TensorImpl& out = call.outputs[0].impl();
+  if (out.sizes == domain_->sizes) return 0;
+  for (const Tensor& t : call.inputs) {
+    const Made* const m = t.defined() ? made(t.impl().storage.get()) : nullptr;
+    if (m && m->row > 0 && out.numel * m->row == domain_->numel) return m->row;
+  }
+  return 0;
 }
 
 bool Group::fits(const CapturedCall& call) {
@@ -131,9 +187,27 @@ bool Group::fits(const CapturedCall& call) {
   return true;
 }
 
+// A call over what has one element a row reads such tensors, and numbers.
+bool Group::fits_rows(const CapturedCall& call) const {
+  const TensorImpl& out = call.outputs[0].impl();
+  if (!out.is_contiguous()) return false;
+  for (const Tensor& t : call.inputs) {
+    if (!t.defined() || t.impl().sizes.empty()) continue;
+    const Made* const m = made(t.impl().storage.get());
+    if (m ? m->row != step_row_ || !same_elements(*m->view, t.impl())
+          : t.impl().numel != out.numel || !t.impl().is_contiguous())
+      return false;
+  }
+  return true;
+}
+
 bool Group::fits_shape(const CapturedCall& call) {
   const std::string& name = call.op.info->name;
   const TensorImpl& out = subject(call);
+  step_row_ = row_of(call);
+  if (step_row_ > 0)
+    return fits_rows(call) ||
+           refuse([&] { return fmt::format("{} reads more than statistics of rows", name); });
   if (out.numel < least_fused || out.numel == 0 || out.sizes.empty())
     return refuse([&] {
       return fmt::format("{} has {} elements; groups are made from {} on", name, out.numel,
@@ -141,16 +215,18 @@ bool Group::fits_shape(const CapturedCall& call) {
     });
   if (calls_.empty())
     return is_dense(out) ||
-           refuse([&] { return fmt::format("the result of {} has gaps in memory", name); });
+           refuse([&] { return fmt::format("what {} goes over has gaps in memory", name); });
   // What follows a product may see its rows in more dims.
   const TensorImpl& first = calls_[0]->outputs[0].impl();
   if (calls_.size() == 1 && has_root() && first.is_contiguous() && out.is_contiguous() &&
       out.numel == first.numel && out.sizes.back() == first.sizes.back())
     return true;
-  const TensorImpl& like = subject(*calls_[calls_.size() > 1 ? 1 : 0]);
-  if (!(out.sizes == like.sizes))
+  if (is_reduction(call) && out.is_contiguous() && out.numel == domain_->numel &&
+      domain_->is_contiguous())
+    return true;  // rows are the same in whatever dims they are seen
+  if (!(out.sizes == domain_->sizes))
     return refuse([&] { return fmt::format("{} has sizes {}", name, out.sizes); });
-  if (!(out.strides == like.strides))
+  if (!(out.strides == domain_->strides))
     return refuse(
         [&] { return fmt::format("{} has another layout, strides {}", name, out.strides); });
   return true;
@@ -201,21 +277,89 @@ bool Group::fits_writes(const CapturedCall& call) {
 }
 
 // Where a step finds an input: a result of the group, or an operand from outside.
-int Group::source_of(const TensorImpl& t) {
+int Group::source_of(const TensorImpl& t, int64_t row) {
   if (const Made* const m = made(t.storage.get())) return m->value;
   const bool number = t.sizes.empty();
   kernels::TileOperand o{address(t), t.dtype, std::vector<int64_t>(program_.shape.size(), 0),
-                         number};
-  if (!number) broadcast_strides(t, program_.shape, o.strides.data());
+                         number, number ? 0 : row};
+  if (!number && row == 0) {
+    if (broadcasts_to(t.sizes, program_.shape))
+      broadcast_strides(t, program_.shape, o.strides.data());
+    else  // a reduction sees the same rows in other dims
+      o.strides.assign(program_.strides.begin(), program_.strides.end());
+  }
   for (size_t k = 0; k < program_.operands.size(); ++k) {
     const kernels::TileOperand& other = program_.operands[k];
-    if (other.data == o.data && other.dtype == o.dtype && other.strides == o.strides &&
-        other.number == o.number)
+    if (operands_[k]->storage == t.storage && operands_[k]->offset == t.offset &&
+        other.dtype == o.dtype && other.strides == o.strides && other.number == o.number &&
+        other.row == o.row)
       return -1 - static_cast<int>(k);
   }
   program_.operands.push_back(std::move(o));
   operands_.push_back(&t);
   return -static_cast<int>(program_.operands.size());
+}
+
+// Whether the rows of a group end where blocks of the fold do.
+bool Group::folds_whole_rows(const kernels::PieceFold::Shape& fold, int64_t row) const {
+  if (fold.columns > 1) return fold.columns <= kMostColumns && fold.columns % row == 0;
+  return fold.chunk % std::lcm(row, fold.piece) == 0 && fold.count % row == 0;
+}
+
+// A fold over all has an order of its own, which the whole group follows.
+bool Group::fits_fold(const CapturedCall& call, const kernels::TileStep& step) {
+  const std::string& name = call.op.info->name;
+  if (has_root())
+    return refuse([&] {
+      return fmt::format("{} folds over blocks of {}, which come in any order", name,
+                         calls_[0]->op.info->name);
+    });
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const kernels::TileStep& other = *steps_[i];
+    const std::string& of = calls_[i]->op.info->name;
+    if (step.fold && other.fold && !(step.fold->shape == other.fold->shape))
+      return refuse([&] { return fmt::format("{} folds in another order than {}", name, of); });
+    const kernels::TileStep &fold = step.fold ? step : other, &rows = step.fold ? other : step;
+    if (fold.fold && rows.rows && !folds_whole_rows(fold.fold->shape, rows.row))
+      return refuse([&] {
+        return fmt::format("{}: rows of {} elements end within blocks of {} that are folded", name,
+                           rows.row, fold.fold->shape.piece * fold.fold->shape.columns);
+      });
+  }
+  return true;
+}
+
+// What a step gets tile by tile must be there then; what it reaches by an address, whole, before.
+bool Group::reads_fit(const CapturedCall& call, const kernels::TileStep& step) {
+  const std::string& name = call.op.info->name;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const auto fed = [&] {
+      for (size_t k = 0; k < step.input_count; ++k)
+        if (step.inputs[k].number == i) return true;
+      return false;
+    };
+    if (call.inputs[i].defined() && made(call.inputs[i].impl().storage.get()) && !fed())
+      return refuse([&] { return fmt::format("{} reads all of what the group makes", name); });
+  }
+  size_t operands = program_.operands.size();
+  for (size_t k = 0; k < step.input_count; ++k) {
+    const TensorImpl& t = call.inputs[step.inputs[k].number].impl();
+    const Made* const m = made(t.storage.get());
+    if (!m) {
+      ++operands;
+    } else if (m->value < 0) {
+      return refuse(
+          [&] { return fmt::format("{} reads what is complete when the group is done", name); });
+    } else if (m->row > 0 && step_row_ == 0 && (step.update || !spreads_rows(t, *m))) {
+      return refuse(
+          [&] { return fmt::format("{} reads statistics of rows in another way", name); });
+    } else if (m->row == 0 && step_row_ > 0) {
+      return refuse([&] { return fmt::format("{} reads more than statistics of rows", name); });
+    }
+  }
+  return operands < kernels::kMaxPlanned || refuse([&] {
+           return fmt::format("a group reads at most {} tensors", kernels::kMaxPlanned - 1);
+         });
 }
 
 // Whether what the op said of itself has a place in the group.
@@ -231,68 +375,60 @@ bool Group::tells_loop(const CapturedCall& call, const kernels::TileStep& step) 
     return (calls_.empty() && !call.in_place) ||
            refuse([&] { return fmt::format("{} can only begin a group", name); });
   }
-  if ((!step.loop && !step.rows && !step.update) || (!step.loop && !out.is_contiguous()))
+  const bool reduces = step.reduces || step.fold;
+  if (reduces != is_reduction(call) && !(reduces && out.numel == call.inputs[0].impl().numel))
+    return refuse([&] { return fmt::format("{} does not fold along rows or columns here", name); });
+  if (step_row_ > 0 && (!step.loop || step.fold))
+    return refuse([&] { return fmt::format("{} does not work on statistics of rows", name); });
+  if ((!step.loop && !step.rows && !step.update && !step.fold) ||
+      (!step.loop && !step.fold && !out.is_contiguous()))
     return refuse([&] { return fmt::format("{} does not work along rows here", name); });
   // A product that fails halfway must not have changed what the program can see.
-  if (has_root() && call.in_place && !made(out.storage.get()))
+  if (has_root() && call.in_place && !made(call.outputs[0].impl().storage.get()))
     return refuse([&] { return fmt::format("{} changes a tensor in place", name); });
-  if (step.rows && has_root() && (!steps_[0]->whole_rows || step.row != out.sizes.back()))
+  if (step.rows && has_root() && (!steps_[0]->whole_rows || step.row != program_.shape.back()))
     return refuse(
         [&] { return fmt::format("{} needs whole rows of {}", name, calls_[0]->op.info->name); });
+  if ((step.fold || step.rows) && !fits_fold(call, step)) return false;
   // Results beside the first are those of rows.
   for (size_t k = 1; k < call.output_count; ++k)
-    if (call.outputs[k].defined() && (!step.rows || k >= kernels::TileStep::kMostOutputs))
+    if (call.outputs[k].defined() &&
+        ((!step.rows && !step.fold) || k >= kernels::TileStep::kMostOutputs))
       return refuse([&] { return fmt::format("{} has several results", name); });
-  // What the loop reaches by an address must be there, whole, before the group runs.
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const auto fed = [&] {
-      for (size_t k = 0; k < step.input_count; ++k)
-        if (step.inputs[k].number == i) return true;
-      return false;
-    };
-    if (call.inputs[i].defined() && made(call.inputs[i].impl().storage.get()) && !fed())
-      return refuse([&] { return fmt::format("{} reads all of what the group makes", name); });
-  }
-  size_t operands = program_.operands.size();
-  for (size_t k = 0; k < step.input_count; ++k) {
-    const TensorImpl& t = call.inputs[step.inputs[k].number].impl();
-    if (const Made* const m = made(t.storage.get())) {
-      if (m->value < 0)
-        return refuse([&] { return fmt::format("{} reads a statistic of rows", name); });
-    } else {
-      ++operands;
-    }
-  }
-  return operands < kernels::kMaxPlanned || refuse([&] {
-           return fmt::format("a group reads at most {} tensors", kernels::kMaxPlanned - 1);
-         });
+  return reads_fit(call, step);
 }
 
 void Group::add_value(CapturedCall& call, std::unique_ptr<kernels::TileStep> step) {
-  const TensorImpl& out = subject(call);
-  const int value = step->update ? -1 : static_cast<int>(program_.values.size()),
-            place = static_cast<int>(program_.calls.size());
+  const TensorImpl& over = subject(call);
+  const int place = static_cast<int>(program_.calls.size());
   if (place == 0) {
-    program_.shape.assign(out.sizes.begin(), out.sizes.end());
-    program_.strides.assign(out.strides.begin(), out.strides.end());
+    domain_ = &over;
+    program_.shape.assign(over.sizes.begin(), over.sizes.end());
+    program_.strides.assign(over.strides.begin(), over.strides.end());
   }
-  if (!step->root) {
-    kernels::TileCall tile{.step = step.get(), .sources = {}, .value = value};
+  const bool has_value = !step->update && !step->fold;
+  kernels::TileCall tile{.step = step.get(), .sources = {}, .value = -1, .row = step_row_};
+  if (!step->root)
     for (size_t k = 0; k < step->input_count; ++k) {
-      tile.sources[k] = source_of(call.inputs[step->inputs[k].number].impl());
+      tile.sources[k] = source_of(call.inputs[step->inputs[k].number].impl(), step_row_);
       if (tile.sources[k] >= 0)
         program_.values[static_cast<size_t>(tile.sources[k])].last_use = place;
     }
-    program_.calls.push_back(tile);
+  for (size_t k = 0; k < call.output_count; ++k) {
+    if (!call.outputs[k].defined()) continue;
+    const TensorImpl& out = call.outputs[k].impl();
+    const bool of_rows = step->rows && (k > 0 || step->reduces);
+    const int64_t row = of_rows ? step->row : step_row_;
+    int value = -1;
+    if (has_value && (k == 0 || step->rows)) {
+      value = static_cast<int>(program_.values.size());
+      (k == 0 ? tile.value : tile.more[k - 1]) = value;
+      program_.values.push_back({out.dtype, nullptr, place, row});
+      makers_.push_back({&call, k});
+    }
+    made_.push_back({out.storage.get(), &out, value, row});
   }
-  if (!step->update) {
-    program_.values.push_back({out.dtype, nullptr, place});
-    makers_.push_back(&call);
-  }
-  for (size_t k = 0; k < call.output_count; ++k)
-    if (call.outputs[k].defined())
-      made_.push_back(
-          {call.outputs[k].impl().storage.get(), &call.outputs[k].impl(), k == 0 ? value : -1});
+  if (!step->root) program_.calls.push_back(tile);
   // What a step does not read tile by tile, its loop reaches by an address.
   size_t given = 0;
   for (const Tensor& t : call.inputs) given += t.defined() ? 1 : 0;
@@ -352,8 +488,8 @@ Storage* Group::lender() {
     if (c.value < 0) continue;
     const size_t v = static_cast<size_t>(c.value);
     const int place = static_cast<int>(&c - program_.calls.data());
-    Storage* const s = makers_[v]->outputs[0].impl().storage.get();
-    if (makers_[v]->in_place || !s->data) continue;
+    Storage* const s = makers_[v].made().storage.get();
+    if (makers_[v].call->in_place || !s->data || program_.values[v].row > 0) continue;
     if (place < root.last_use || program_.values[v].dtype != root.dtype) {
       if (made(s)->value == c.value) continue;
       return nullptr;  // changed again later: rare
@@ -402,7 +538,7 @@ void Group::run() {
   for (size_t i = 0; i < calls_.size(); ++i)
     if (holds_addresses_[i] && !describe_again(i)) PELLUCID_ASSERT(false);
   for (size_t i = 0; i < makers_.size(); ++i) {
-    const TensorImpl& out = makers_[i]->outputs[0].impl();
+    const TensorImpl& out = makers_[i].made();
     program_.values[i].memory = out.storage->data ? address(out) : nullptr;
   }
   for (size_t i = 0; i < calls_.size(); ++i)
@@ -411,13 +547,13 @@ void Group::run() {
       describe_captured(*calls_[i], *steps_[i]);
     }
   for (kernels::TileCall& tile : program_.calls) {
-    if (tile.value < 0) continue;
-    const CapturedCall& call = *makers_[static_cast<size_t>(tile.value)];
-    for (size_t k = 1; k < call.output_count; ++k) {
-      if (!call.outputs[k].defined() || !call.outputs[k].impl().storage->data) continue;
-      const TensorImpl& t = call.outputs[k].impl();
-      tile.row_results[k - 1] = address(t);
-      tile.row_element[k - 1] = element_size(t.dtype);
+    if (!tile.step->fold) continue;
+    const CapturedCall& call =
+        *calls_[static_cast<size_t>(&tile - program_.calls.data()) + (has_root() ? 1 : 0)];
+    for (size_t k = 0; k < tile.folded.size(); ++k) {
+      const bool wanted = k < call.output_count && call.outputs[k].defined() &&
+                          call.outputs[k].impl().storage->data;
+      tile.folded[k] = wanted ? address(call.outputs[k].impl()) : nullptr;
     }
   }
   if (has_root())

@@ -52,11 +52,22 @@ class Group {
   struct Made {
     Storage* storage;
     const TensorImpl* view;  // as it was written; reads must look the same
-    int value;
+    int value;               // -1: it is there only when the group is done
+    int64_t row;             // as kernels::TileValue's
+  };
+  struct Maker {
+    CapturedCall* call;
+    size_t result;
+    const TensorImpl& made() const { return call->outputs[result].impl(); }
   };
   bool add(CapturedCall& call);
   bool fits(const CapturedCall& call);
   bool fits_shape(const CapturedCall& call);
+  bool fits_rows(const CapturedCall& call) const;
+  bool fits_fold(const CapturedCall& call, const kernels::TileStep& step);
+  bool folds_whole_rows(const kernels::PieceFold::Shape& fold, int64_t row) const;
+  bool reads_fit(const CapturedCall& call, const kernels::TileStep& step);
+  int64_t row_of(const CapturedCall& call) const;
   bool fits_writes(const CapturedCall& call);
   bool fits_update(const CapturedCall& call);
   bool tells_loop(const CapturedCall& call, const kernels::TileStep& step);
@@ -66,20 +77,23 @@ class Group {
     return false;
   }
   bool reads_alike(const TensorImpl& t) const;
+  bool spreads_rows(const TensorImpl& t, const Made& m) const;
   const Made* made(const Storage* s) const;
-  int source_of(const TensorImpl& t);
+  int source_of(const TensorImpl& t, int64_t row);
   bool needed_elsewhere(const Storage& s) const;
   std::vector<Storage*> wanted_storages();
   void run_root();
   Storage* lender();
 
   std::vector<CapturedCall*> calls_;
-  std::vector<CapturedCall*> makers_;  // of the program's values
+  std::vector<Maker> makers_;  // of the program's values
   std::vector<std::unique_ptr<kernels::TileStep>> steps_;
   std::vector<bool> holds_addresses_;  // of each step: it is asked again when tensors moved
   std::vector<Made> made_;
   kernels::TileProgram program_;
   std::vector<const TensorImpl*> operands_;  // of the program's
+  const TensorImpl* domain_ = nullptr;       // what the calls go over
+  int64_t step_row_ = 0;  // of the call that is looked at: what it goes over, as TileCall's row
   const bool reasons_;
   std::string end_ = "nothing follows";
   int64_t unmade_ = 0, unmade_bytes_ = 0;

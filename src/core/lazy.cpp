@@ -57,6 +57,24 @@ int64_t Explanation::fused() const {
   return n;
 }
 
+namespace {
+
+// "mul, add, 150 x sgd_step".
+std::string names(const std::vector<std::string>& ops) {
+  std::string out;
+  for (size_t i = 0, next = 0; i < ops.size(); i = next) {
+    while (next < ops.size() && ops[next] == ops[i]) ++next;
+    const size_t count = next - i;
+    if (count > 2)
+      out += fmt::format("{}{} x {}", out.empty() ? "" : ", ", count, ops[i]);
+    else
+      for (size_t k = 0; k < count; ++k) out += (out.empty() ? "" : ", ") + ops[i];
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string Explanation::text() const {
   std::string out;
   int64_t groups = 0, bytes = 0;
@@ -66,11 +84,14 @@ std::string Explanation::text() const {
       continue;
     }
     bytes += p.unmade_bytes;
-    out += fmt::format("group {}  {}  {}{}\n", ++groups, fmt::join(p.ops, ", "), p.dtype,
-                       IntArrayRef(p.sizes));
-    out += fmt::format(
-        "         {} of {} results need no memory: {} are neither written nor read\n", p.unmade,
-        p.ops.size(), text::format_bytes(static_cast<double>(p.unmade_bytes)));
+    out += fmt::format("group {}  {}", ++groups, names(p.ops));
+    if (!p.sizes.empty() || p.unmade > 0)  // updates have no result
+      out += fmt::format("  {}{}", p.dtype, IntArrayRef(p.sizes));
+    out += '\n';
+    if (p.unmade > 0)
+      out += fmt::format(
+          "         {} of {} results need no memory: {} are neither written nor read\n", p.unmade,
+          p.ops.size(), text::format_bytes(static_cast<double>(p.unmade_bytes)));
     std::vector<std::string> lines;  // each once
     for (const std::string& line : p.lines)
       if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())

@@ -216,9 +216,13 @@ void Frame::form_units(bool fuse, bool reasons) {
     u.first = i;
     const std::span<const std::unique_ptr<CapturedCall>> rest(calls_.data() + i, calls_.size() - i);
     if (fuse) u.group = Group::form(rest, reasons);
+    if (fuse && !u.group) u.updates = Updates::form(rest, reasons);
     if (u.group) {
       u.count = u.group->size();
       u.end = u.group->end();
+    } else if (u.updates) {
+      u.count = u.updates->size();
+      u.end = u.updates->end();
     } else {
       u.single = std::make_unique<PreparedCall>(*calls_[i]);
     }
@@ -280,19 +284,41 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
   peak_bytes_ = foresee_peak(g, first, last);
 }
 
-// A result of a call alone lies where an input did that nobody reads afterwards, if the op may
-// write there. The input's memory then lasts as long as the result.
+// Whether all calls of a unit that read a storage see it as a value of those sizes and strides.
+bool Frame::reads_alike(const graph::Graph& g, const Unit& unit, uint32_t storage,
+                        const graph::Value& like) {
+  for (size_t i = unit.first; i < unit.first + unit.count; ++i)
+    for (const graph::Use& in : g.nodes[i].inputs) {
+      if (in.value == kNone || g.values[in.value].storage != storage) continue;
+      const graph::Value& v = g.values[in.value];
+      if (!(v.sizes == like.sizes) || !(v.strides == like.strides) || v.dtype != like.dtype)
+        return false;
+    }
+  return true;
+}
+
+// A result lies where an input did that nobody reads afterwards, if the op may write there. The
+// input's memory then lasts as long as the result. In a group that goes tile by tile each tile of
+// the input was read by then; a root reads its inputs as a whole.
 void Frame::borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
                           std::vector<uint32_t>& last) {
-  for (size_t u = 0; u < units_.size(); ++u) {
-    if (units_[u].group) continue;
-    const graph::Node& n = g.nodes[units_[u].first];
-    const uint32_t from = graph::lender_of(g, n, [&](uint32_t s) { return last[s] == u; });
-    if (from == kNone) continue;
-    const uint32_t to = g.values[n.outputs[0]].storage;
-    if (first[to] != u) continue;
-    lender_[to] = lender_[from] == kNone ? from : lender_[from];
-    last[lender_[to]] = last[to];
+  std::vector<size_t> last_node(storages_.size(), 0);
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    graph::for_each_read(g, g.nodes[i], [&](uint32_t s) { last_node[s] = i; });
+  for (uint32_t u = 0; u < units_.size(); ++u) {
+    const Unit& unit = units_[u];
+    if (unit.updates || (unit.group && unit.group->has_root())) continue;
+    for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
+      const graph::Node& n = g.nodes[i];
+      const uint32_t from = graph::lender_of(
+          g, n, [&](uint32_t s) { return last[s] == u && last_node[s] == i && first[s] < u; });
+      if (from == kNone) continue;
+      const uint32_t to = g.values[n.outputs[0]].storage;
+      if (first[to] != u || (unit.group && last[to] == u)) continue;  // it lives in tiles
+      if (unit.group && !reads_alike(g, unit, from, g.values[n.outputs[0]])) continue;
+      lender_[to] = lender_[from] == kNone ? from : lender_[from];
+      last[lender_[to]] = last[to];
+    }
   }
 }
 
@@ -449,6 +475,8 @@ void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t
     }
     if (u.group)
       u.group->run();
+    else if (u.updates)
+      u.updates->run();
     else
       u.single->run();
     done += u.count;
@@ -485,11 +513,9 @@ void Frame::explain(Explanation& e) const {
       part.sizes.assign(out.sizes().begin(), out.sizes().end());
       part.dtype = out.dtype();
     }
-    if (u.group) {
-      part.unmade = u.unmade;
-      part.unmade_bytes = u.unmade_bytes;
-      part.end = u.end;
-    }
+    part.unmade = u.unmade;
+    part.unmade_bytes = u.unmade_bytes;
+    part.end = u.end;
     e.calls += static_cast<int64_t>(u.count);
     e.parts.push_back(std::move(part));
   }

@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "core/capture.h"
 #include "core/fuse.h"
+#include "core/updates.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "graph/plan.h"
@@ -102,8 +103,9 @@ class Frame {
  private:
   struct Unit {
     size_t first = 0, count = 1;           // of the calls
-    std::unique_ptr<Group> group;          // null for one call
-    std::unique_ptr<PreparedCall> single;  // null for a group
+    std::unique_ptr<Group> group;          // one of
+    std::unique_ptr<Updates> updates;      // these
+    std::unique_ptr<PreparedCall> single;  // three
     std::string end;
     int64_t unmade = 0, unmade_bytes = 0;  // results that live in tiles alone
     // Storages that get memory before it, give it back after it, or are external and used last.
@@ -126,6 +128,8 @@ class Frame {
   void place_results(const graph::Graph& g, bool plan);
   void borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
                      std::vector<uint32_t>& last);
+  static bool reads_alike(const graph::Graph& g, const Unit& unit, uint32_t storage,
+                          const graph::Value& like);
   size_t foresee_peak(const graph::Graph& g, const std::vector<uint32_t>& first,
                       const std::vector<uint32_t>& last);
   void watch_numbers();

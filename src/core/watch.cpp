@@ -254,9 +254,15 @@ void GroupWatch::begin(std::span<detail::CapturedCall* const> calls, int64_t unm
         Json inputs = Json::array();
         double flops = 0, contraction = 0, bytes = 0;
         OpKind kind = OpKind::Pointwise;
+        for (size_t i = 0, next = 0; i < calls.size() && name.size() < 80; i = next) {
+          while (next < calls.size() && &calls[next]->op == &calls[i]->op) ++next;
+          if (next - i > 2) name += "_" + std::to_string(next - i);
+          for (size_t k = 0; k < (next - i > 2 ? 1 : next - i); ++k)
+            name += "_" + calls[i]->op.info->name;
+        }
         for (detail::CapturedCall* call : calls) {
-          name += (name.size() < 80 ? "_" + call->op.info->name : "");
-          if (kind == OpKind::Pointwise && call->output_count != 0) kind = call->op.kind;
+          if (kind == OpKind::Pointwise && (call->output_count != 0 || calls[0]->output_count == 0))
+            kind = call->op.kind;
           detail::with_captured(*call, [&](const Call& c) {
             if (!c.op().cost) return;
             const FlopSplit split = split_flops(c);

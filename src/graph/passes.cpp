@@ -195,6 +195,20 @@ bool can_fuse(const Node& n) {
          !n.outputs.empty() && n.outputs[0] != kNone;
 }
 
+// Whether a node makes one element of many: then it goes over what it reads.
+bool is_reduction(const Graph& g, const Node& n) {
+  return n.op->kind == OpKind::Reduction && !n.inputs.empty() && n.inputs[0].value != kNone &&
+         detail::checked_numel(g.values[n.inputs[0].value].sizes) >
+             detail::checked_numel(g.values[n.outputs[0]].sizes);
+}
+
+// Whether a node is an optimiser's step on few elements: such steps can run as one.
+bool is_small_update(const Graph& g, const Node& n) {
+  return n.outputs.empty() && n.op->describes && n.op->info->mutates &&
+         n.inputs[0].value != kNone &&
+         detail::checked_numel(g.values[n.inputs[0].value].sizes) <= kMostUpdated;
+}
+
 /// Nodes are moved to places between others: behind node `after` of the old order, and behind what
 /// was put there before.
 class Mover {
@@ -260,19 +274,44 @@ int64_t gather_neighbours(Graph& g) {
   struct Run {
     size_t last;  // the node that ends it
     Dims sizes, strides;
+    bool product;  // it begins with one, whose blocks reductions cannot follow
+    Dims reduced;  // the sizes of what its reductions make
+    bool reduces = false;
+    bool takes(const Value& over, const Value& out, bool reduction) const {
+      // Reductions of one run go over it in the same order.
+      if (reduction && (product || (reduces && !(reduced == out.sizes)))) return false;
+      // What has one element a row is worked on between the rows.
+      if (!reduction && reduces && reduced == out.sizes && reduces_rows()) return true;
+      return sizes == over.sizes && strides == over.strides;
+    }
+    bool reduces_rows() const {
+      size_t leading = reduced.size();
+      while (leading > 0 && reduced[leading - 1] == 1) --leading;
+      return leading > 0 && leading <= sizes.size() &&
+             std::equal(reduced.begin(), reduced.begin() + static_cast<std::ptrdiff_t>(leading),
+                        sizes.begin());
+    }
   };
   Mover mover(g);
   std::vector<Run> runs;                                    // the newest is last
   std::vector<size_t> run_of(g.storages.size(), SIZE_MAX);  // that made a storage
+  size_t last_update = SIZE_MAX;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
-    const bool seed = can_fuse(n) || (n.op->kind == OpKind::Contraction && !n.outputs.empty() &&
-                                      n.outputs[0] != kNone);
+    const bool product = n.op->kind == OpKind::Contraction;
+    const bool seed = can_fuse(n) || (product && !n.outputs.empty() && n.outputs[0] != kNone);
     if (!seed) {
-      mover.stay(i);
+      const bool update = is_small_update(g, n);
+      if (update && last_update != SIZE_MAX && mover.bound(n) <= mover.place(last_update))
+        mover.move(i, Mover::base(mover.place(last_update)));
+      else
+        mover.stay(i);
+      if (update) last_update = i;
       continue;
     }
-    const Value& out = g.values[n.outputs[0]];
+    const bool reduction = is_reduction(g, n);
+    const Value &out = g.values[n.outputs[0]],
+                &over = reduction ? g.values[n.inputs[0].value] : out;
     size_t joined = SIZE_MAX;
     if (can_fuse(n)) {
       const uint64_t bound = mover.bound(n);
@@ -280,19 +319,20 @@ int64_t gather_neighbours(Graph& g) {
         const size_t r = run_of[s];
         if (r == SIZE_MAX || runs.size() - r > kRecent) return;
         const Run& run = runs[r];
-        if (run.sizes == out.sizes && run.strides == out.strides &&
-            bound <= mover.place(run.last) && (joined == SIZE_MAX || r > joined))
+        if (run.takes(over, out, reduction) && bound <= mover.place(run.last) &&
+            (joined == SIZE_MAX || r > joined))
           joined = r;
       });
     }
     if (joined == SIZE_MAX) {
       mover.stay(i);
       joined = runs.size();
-      runs.push_back({i, out.sizes, out.strides});
+      runs.push_back({i, over.sizes, over.strides, product, {}});
     } else {
       mover.move(i, Mover::base(mover.place(runs[joined].last)));
       runs[joined].last = i;
     }
+    if (reduction) runs[joined].reduces = true, runs[joined].reduced = out.sizes;
     for (const uint32_t s : n.writes) run_of[s] = joined;
   }
   return mover.apply(g);
@@ -338,7 +378,9 @@ int64_t update_early(Graph& g) {
 constexpr Pass kPasses[] = {
     {"cse", "a call that was made before with the same arguments is not made again", merge_equal},
     {"dead", "calls whose results nobody reads are not made", remove_dead},
-    {"neighbours", "calls over one shape are put behind those whose results they read",
+    {"neighbours",
+     "calls over one shape are put behind those whose results they read, small updates behind each "
+     "other",
      gather_neighbours},
     {"updates", "updates of parameters run as soon as their gradients are there", update_early},
     {"delay", "results that wait are made right before they are read, if less waits then", delay},

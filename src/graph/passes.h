@@ -22,6 +22,9 @@ struct Pass {
 /// All passes in the order in which they run.
 std::span<const Pass> passes();
 
+/// Updates of parameters with at most so many elements are put behind each other, to run as one.
+inline constexpr int64_t kMostUpdated = 16384;
+
 /// Which passes run: all but those that a text such as "-fuse,-plan" names, or only those that
 /// "cse,dead" names. "" is all. Throws ValueError for a name that is no pass.
 class PassSet {

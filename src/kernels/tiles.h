@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/pointwise.h"
+#include "kernels/reduce.h"
 #include "pellucid/array_ref.h"
 #include "pellucid/dtype.h"
 
@@ -52,6 +53,9 @@ struct TileStep {
   InnerLoop loop = nullptr;  ///< for each element,
   RowLoop rows = nullptr;    ///< or for each row of `row` elements, the last ones of the shape
   int64_t row = 0;
+  bool reduces = false;  ///< of a loop by rows: output 0, too, has one element a row
+  /// Or a fold over all: of what `loop` gives, or of input 0 where there is no loop.
+  std::shared_ptr<PieceFold> fold;
   UpdateLoop update = nullptr;  ///< or a change of arrays by input 0, which has no result
   std::array<const char*, 4> changed = {};  ///< these arrays, of the result's sizes and row-major
   bool begins = false;  ///< of an update: the group runs now, and other changes are to be made too
@@ -92,15 +96,19 @@ struct TileOperand {
   DType dtype;
   std::vector<int64_t> strides;  ///< over the shape, in elements; 0 repeats
   bool number = false;           ///< a 0-dim tensor
+  int64_t row = 0;               ///< as a value's; then it lies densely
 };
 
-/// A result of a step, or of the root. All of them have the shape and its dense layout.
+/// A result of a step, or of the root. All of them have the shape and its dense layout, or one
+/// element for each row of it.
 struct TileValue {
   DType dtype;
   char* memory;           ///< null where nobody but later steps needs it
   int last_use;           ///< the last step that reads it, counted as `calls` are
+  int64_t row = 0;        ///< how many elements of the shape it has one for; 0 for all
   bool lent = false;      ///< a step writes another value there while it reads this one
   int buffer = -1;        ///< for run_tiles
+  int64_t block = -1;     ///< for run_tiles: it lies in the block of a fold, so far from its begin
   bool streamed = false;  ///< for run_tiles: it goes from its buffer to memory past the caches
 };
 
@@ -108,12 +116,14 @@ struct TileCall {
   const TileStep* step;
   /// Of each input: a value if it is at least 0, else operand -1 - source.
   std::array<int, TileStep::kMostInputs> sources;
-  int value;  ///< the result; -1 for an update
-  /// Further results of a step by rows, one element a row; null where nobody needs them.
-  std::array<char*, TileStep::kMostOutputs - 1> row_results = {};
-  std::array<int64_t, TileStep::kMostOutputs - 1> row_element = {};  ///< their bytes
+  int value;  ///< the result; -1 for an update and a fold
+  std::array<int, TileStep::kMostOutputs - 1> more = {-1,
+                                                      -1};  ///< further results of loops by rows
+  int64_t row = 0;  ///< the step goes over what has one element for so many; 0: over the shape
+  std::array<char*, 2> folded = {};  ///< results of a fold; null where nobody needs them
 };
 
+/// All folds of a program have the same shape.
 struct TileProgram {
   std::vector<int64_t> shape, strides;  ///< strides: those of every result
   std::vector<TileOperand> operands;

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "kernels/convert.h"
 #include "kernels/reduce_lanes.h"
+#include "kernels/tiles.h"
 
 namespace pellucid {
 
@@ -29,6 +30,14 @@ namespace {
 // order of the sum.
 constexpr int64_t kChunk = 32768, kBlock = kernels::kFoldBlock;
 
+template <class T> double sum_block(const T* losses, int64_t n) {
+  T sum = 0;
+  kernels::at_isa([&sum, n, losses](auto) {
+    sum = kernels::sum_lanes<T>(n, [losses](int64_t k) { return losses[k]; });
+  });
+  return static_cast<double>(sum);
+}
+
 template <class T>
 double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const* in, int64_t begin,
                  int64_t end) {
@@ -38,14 +47,51 @@ double sum_chunk(kernels::InnerLoop loop, const void* formula, const void* const
     const int64_t n = std::min(kBlock, end - i);
     const void* at[] = {static_cast<const T*>(in[0]) + i, static_cast<const T*>(in[1]) + i};
     loop(formula, losses, at, n);
-    T block = 0;
-    kernels::at_isa([&block, n, x = static_cast<const T*>(losses)](auto) {
-      block = kernels::sum_lanes<T>(n, [x](int64_t k) { return x[k]; });
-    });
-    sum += static_cast<double>(block);
+    sum += sum_block<T>(losses, n);
   }
   return sum;
 }
+
+// The same sum of losses that come in pieces.
+class LossFold final : public kernels::PieceFold {
+ public:
+  LossFold(DType type, int64_t n, double divisor) : divisor_(divisor) {
+    shape = {.outer = 1, .count = n, .columns = 1, .chunk = kChunk, .piece = kBlock};
+    computed = type;
+  }
+  void begin(void* out, void*, int64_t) override {
+    out_ = out;
+    sums_.assign(static_cast<size_t>(shape.chunks()), 0);
+  }
+  std::unique_ptr<Task> task(const Place& place) override {
+    return std::make_unique<Chunk>(computed, sums_[static_cast<size_t>(place.chunk)]);
+  }
+  void finish() override {
+    double total = 0;
+    for (const double s : sums_) total += s;
+    total /= divisor_;
+    if (out_) kernels::block_converter(computed, kFloat64)(out_, &total, 1);
+  }
+
+ private:
+  struct Chunk final : Task {
+    Chunk(DType type, double& sum) : type(type), sum(sum) {}
+    void add(const void* const* rows, int64_t n, int64_t) override {
+      const auto pieces = [&](auto zero) {
+        using T = decltype(zero);
+        for (int64_t i = 0; i < n; i += kBlock)
+          sum += sum_block(static_cast<const T*>(rows[0]) + i, std::min(kBlock, n - i));
+      };
+      type == kFloat64 ? pieces(double{}) : pieces(float{});
+    }
+    void end() override {}
+    const DType type;
+    double& sum;
+  };
+  const double divisor_;
+  void* out_ = nullptr;
+  std::vector<double> sums_;
+};
 
 }  // namespace
 
@@ -62,6 +108,21 @@ double sum_of_losses(kernels::InnerLoop loop, const void* formula, DType type,
   double total = 0;
   for (double s : sums) total += s;
   return total;
+}
+
+void describe_sum_of_losses(const Call& c, const kernels::LoopTable& loops, const void* formula,
+                            double work) {
+  kernels::TileStep& step = *c.described();
+  const DType type = c.out().dtype();
+  const int64_t n = c.in(0).numel();
+  if (!one_pass(c) || n == 0 || !step.set_context(formula, loops.functor_bytes)) return;
+  step.loop = kernels::loop_for(loops, type);
+  step.work = work;
+  step.out_computed = type;
+  step.input_count = 2;
+  for (uint8_t i = 0; i < 2; ++i) step.inputs[i] = {.number = i, .computed = type, .through = type};
+  const bool mean = c.integer(0) == reduction::kMean;
+  step.fold = std::make_shared<LossFold>(type, n, mean ? static_cast<double>(n) : 1.0);
 }
 
 void store_number(const Tensor& out, double value) {

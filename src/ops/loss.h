@@ -24,6 +24,9 @@ Tensor apply_reduction(const Tensor& losses, int64_t how);
 /// Sum of loop(in[0], in[1]) over n elements of contiguous inputs of `type`, float32 or float64.
 double sum_of_losses(kernels::InnerLoop loop, const void* formula, DType type,
                      const void* const* in, int64_t n);
+/// Tells the loop of a reduced loss over its two inputs, for a group (Call::described).
+void describe_sum_of_losses(const Call& c, const kernels::LoopTable& loops, const void* formula,
+                            double work);
 /// Writes a number into a 0-dimensional floating tensor.
 void store_number(const Tensor& out, double value);
 /// How many losses inputs of these sizes have.
@@ -52,6 +55,9 @@ template <class F> void run_loss(Call& c) {
   const F f = make_formula<F>(c);
   const int64_t how = c.integer(0);
   if (how == reduction::kNone) return run_with<F, 2, kernels::FloatTypes, Result::Float>(c, f);
+  if (c.described())
+    return describe_sum_of_losses(c, kernels::pointwise_loops<F, kernels::ValueKind<2>>(), &f,
+                                  flops_of<F>());
   const int64_t n = loss_count(c.name(), c.in(0).sizes(), c.in(1).sizes());
   double result = 0;
   if (one_pass(c)) {
@@ -138,7 +144,8 @@ constexpr OpDef loss(std::string_view schema, std::string_view doc, void (*sampl
           .saved = Saved::Inputs,
           .vjp = loss_vjp<F, Backward>,
           .samples = samples,
-          .any_layout = true};
+          .any_layout = true,
+          .describes = kernel == run_loss<F>};
 }
 
 /// The op of its gradient by self; the schema is (Tensor grad_output, Tensor self, Tensor

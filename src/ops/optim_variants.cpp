@@ -30,6 +30,7 @@ void infer_two_states(Call& c) {
 
 // Attributes: rho, eps, weight_decay.
 void run_adadelta(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<4> a(c);
   next_step(c, 4);
@@ -42,6 +43,7 @@ void run_adadelta(Call& c) {
 
 // Attributes: beta1, beta2, eps, weight_decay.
 void run_adamax(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<4> a(c);
   const auto steps = static_cast<double>(next_step(c, 4));
@@ -64,6 +66,7 @@ void infer_nadam(Call& c) {
 
 // Attributes: beta1, beta2, eps, weight_decay, decoupled, momentum_decay.
 void run_nadam(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<4> a(c);
   const auto steps = static_cast<double>(next_step(c, 5));
@@ -91,6 +94,7 @@ void run_nadam(Call& c) {
 
 // Attributes: beta1, beta2, eps, weight_decay, decoupled.
 void run_radam(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<4> a(c);
   const auto steps = static_cast<double>(next_step(c, 4));
@@ -127,6 +131,7 @@ void infer_asgd(Call& c) {
 
 // Attributes: lambd, alpha, t0, weight_decay.
 void run_asgd(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<3> a(c);
   const auto steps = static_cast<double>(next_step(c, 5));
@@ -149,6 +154,7 @@ void infer_rprop(Call& c) {
 
 // Attributes: eta_minus, eta_plus, step_min, step_max.
 void run_rprop(Call& c) {
+  if (c.described()) return;
   const NoGradGuard off;
   const Arrays<4> a(c);
   next_step(c, 4);
@@ -186,7 +192,8 @@ extern constinit const OpDef adadelta_step_op = {
                         {{"rho", 0.8}, {"weight_decay", 0.1}});
           s.error({x, g, square({2, 3}), square({3}), steps(), rate()},
                   "'acc_delta' has sizes [3] but 'param' has");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef adamax_step_op = {
     .schema =
@@ -208,7 +215,8 @@ extern constinit const OpDef adamax_step_op = {
           s.add_no_grad({x, g, m, square({2, 3}), steps(), rate()},
                         {{"beta1", 0.8}, {"weight_decay", 0.1}});
           s.error({x, g, m, Value(), steps(), rate()}, "exp_inf");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef nadam_step_op = {
     .schema =
@@ -232,7 +240,8 @@ extern constinit const OpDef nadam_step_op = {
                         {{"weight_decay", 0.1}, {"decoupled", true}, {"momentum_decay", 0.1}});
           s.error({x, g, m, square({2, 3}), ones({2}), steps(), rate()},
                   "'mu_product' must be a 0-dimensional floating tensor");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef radam_step_op = {
     .schema =
@@ -257,7 +266,8 @@ extern constinit const OpDef radam_step_op = {
                         {{"weight_decay", 0.1}, {"decoupled", true}});
           s.error({x, g, m, square({2, 3}), steps(), ones({2})},
                   "'lr' must be a 0-dimensional floating tensor");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef asgd_step_op = {
     .schema =
@@ -281,7 +291,8 @@ extern constinit const OpDef asgd_step_op = {
                         {{"t0", 1.0}, {"weight_decay", 0.1}});
           s.error({x, g, m, ones({2}), number(1), steps(), rate()},
                   "'eta' must be a 0-dimensional floating tensor");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef rprop_step_op = {
     .schema =
@@ -304,6 +315,7 @@ extern constinit const OpDef rprop_step_op = {
           s.add_no_grad({x, g, sample_randn({2, 3}), square({2, 3}), steps()},
                         {{"eta_minus", 0.2}, {"step_max", 0.5}});
           s.error({x, g.to(kFloat32), sample_randn({2, 3}), square({2, 3}), steps()}, "dtype");
-        }};
+        },
+    .describes = true};
 
 }  // namespace pellucid

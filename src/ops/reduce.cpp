@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/tiles.h"
 #include "pellucid/autograd.h"
 #include "pellucid/ops.h"
 #include "tensor/phantom.h"
@@ -51,41 +52,114 @@ void make_reduced(Call& c, IntArrayRef dims, bool keepdim, DType dtype) {
   c.make_output(reduced_sizes(c.in(0).sizes(), dims, keepdim), dtype);
 }
 
+namespace {
+
+// What the kernel takes, but for memory. The outputs are row-major: one stride per input dim,
+// skipping the reduced ones.
+struct Reduction {
+  Reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Tensor& out, double parameter)
+      : out_strides(input.impl().sizes.size(), 0) {
+    const detail::TensorImpl& in = input.impl();
+    int64_t step = 1;
+    size_t next = dims.size();
+    for (size_t d = in.sizes.size(); d-- > 0;) {
+      if (next > 0 && dims[next - 1] == static_cast<int64_t>(d)) {
+        args.reduced |= uint64_t{1} << d;
+        --next;
+      } else {
+        out_strides[d] = step;
+        step *= in.sizes[d];
+      }
+    }
+    args.op = op;
+    args.in_type = in.dtype;
+    args.out_type = out.defined() ? out.dtype() : in.dtype;
+    args.sizes = in.sizes;
+    args.in_strides = in.strides;
+    args.out_strides = out_strides;
+    args.parameter = parameter;
+  }
+  void set_second(void* second) {
+    if (args.op == ReduceOp::ArgMax || args.op == ReduceOp::ArgMin)
+      args.indices = static_cast<int64_t*>(second);
+    else
+      args.mean = second;
+  }
+  Dims out_strides;
+  kernels::ReduceArgs args;
+};
+
+// What a loop over rows needs to know. Results are those of the call: values, and what comes with
+// them, or places alone.
+struct SomeRows {
+  kernels::RowReduction reduction;
+  bool has_values, has_second;
+};
+void reduce_tile(const void* context, const kernels::TileRows& t) {
+  const auto& s = *static_cast<const SomeRows*>(context);
+  void* const second = s.has_second ? t.out[s.has_values ? 1 : 0] : nullptr;
+  kernels::reduce_some_rows(s.reduction, t.in[0], t.rows, s.has_values ? t.out[0] : nullptr,
+                            second);
+}
+
+// How many elements the last dims have that are all reduced; 0 where others are reduced, too.
+int64_t reduced_row(IntArrayRef sizes, uint64_t reduced) {
+  int64_t row = 1;
+  size_t d = sizes.size();
+  while (d > 0 && (sizes[d - 1] == 1 || (reduced >> (d - 1) & 1) != 0)) row *= sizes[--d];
+  while (d > 0)
+    if (--d; sizes[d] != 1 && (reduced >> d & 1) != 0) return 0;
+  return row;
+}
+
+void describe_reduction(const Call& c, const Reduction& r, const Tensor& out,
+                        const Tensor& second) {
+  const detail::TensorImpl& in = c.in(0).impl();
+  kernels::TileStep& step = *c.described();
+  const bool heavy = r.args.op == ReduceOp::LogSumExp || r.args.op == ReduceOp::Norm;
+  step.work = heavy ? 4 : 1;
+  step.out_computed = c.out().dtype();
+  step.input_count = 1;
+  step.inputs[0] = {.number = 0, .computed = in.dtype, .through = in.dtype};
+  if (in.numel == 0 || in.sizes.empty()) return;
+  const int64_t row = reduced_row(in.sizes, r.args.reduced), rows = row > 0 ? in.numel / row : 0;
+  if (in.is_contiguous() && rows > 1 && row <= kernels::kMostInRow) {
+    const SomeRows context{.reduction = {.op = r.args.op,
+                                         .in_type = in.dtype,
+                                         .out_type = r.args.out_type,
+                                         .many = kernels::reduces_many(rows),
+                                         .count = row,
+                                         .parameter = r.args.parameter},
+                           .has_values = out.defined(),
+                           .has_second = second.defined()};
+    step.by_rows(reduce_tile, row, context);
+    step.reduces = true;
+    return;
+  }
+  kernels::ReduceArgs args = r.args;
+  static char exists[8];
+  args.out = out.defined() ? exists : nullptr;
+  step.fold = kernels::piece_fold(args);
+  if (!step.fold) return;
+  step.inputs[0].computed = step.fold->computed;
+}
+
+}  // namespace
+
 void run_reduction(const Tensor& input, ReduceOp op, IntArrayRef dims, const Tensor& out,
                    const Tensor& second, double parameter) {
-  const detail::TensorImpl& in = input.impl();
-  const size_t n = in.sizes.size();
-  // The outputs are row-major: one stride per input dim, skipping the reduced ones.
-  Dims out_strides(n, 0);
-  uint64_t reduced = 0;
-  int64_t step = 1;
-  size_t next = dims.size();
-  for (size_t d = n; d-- > 0;) {
-    if (next > 0 && dims[next - 1] == static_cast<int64_t>(d)) {
-      reduced |= uint64_t{1} << d;
-      --next;
-    } else {
-      out_strides[d] = step;
-      step *= in.sizes[d];
-    }
-  }
-  kernels::ReduceArgs args;
-  args.op = op;
-  args.in_type = in.dtype;
-  args.in = in.data();
-  const bool places = op == ReduceOp::ArgMax || op == ReduceOp::ArgMin;
-  args.out_type = out.defined() ? out.dtype() : in.dtype;
-  args.out = out.defined() ? out.raw_data() : nullptr;
-  if (second.defined() && places)
-    args.indices = second.raw<int64_t>();
-  else if (second.defined())
-    args.mean = second.raw_data();
-  args.sizes = in.sizes;
-  args.in_strides = in.strides;
-  args.out_strides = out_strides;
-  args.reduced = reduced;
-  args.parameter = parameter;
-  kernels::reduce(args);
+  Reduction r(input, op, dims, out, parameter);
+  r.args.in = input.impl().data();
+  r.args.out = out.defined() ? out.raw_data() : nullptr;
+  if (second.defined()) r.set_second(second.raw_data());
+  kernels::reduce(r.args);
+}
+
+void run_or_describe(Call& c, ReduceOp op, const Dims& dims, const Tensor& out,
+                     const Tensor& second, double parameter) {
+  if (!c.described()) [[likely]]
+    return run_reduction(c.in(0), op, dims, out, second, parameter);
+  describe_reduction(c, Reduction(c.in(0), op, dims, out, parameter), out, second);
 }
 
 Cost reduction_cost(const Call& c) {
@@ -108,15 +182,16 @@ void check_not_empty(const Call& c, IntArrayRef dims) {
 namespace {
 
 template <ReduceOp Op> void run_simple(Call& c) {
-  run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(), {}, 0);
+  run_or_describe(c, Op, dims_attr(c, 0), c.out(), {}, 0);
 }
 
-// The input of a sum or product in the type that the call asks for: floats to be summed as integers
-// are truncated one by one.
-Tensor summand(const Call& c) {
+// A sum or product. Floats to be summed as integers are truncated one by one.
+void run_sum(Call& c, ReduceOp op, const Dims& dims) {
   const Tensor& x = c.in(0);
+  if (!is_floating(x.dtype()) || is_floating(c.out().dtype()))
+    return run_or_describe(c, op, dims, c.out(), {}, 0);
   const NoGradGuard off;
-  return is_floating(x.dtype()) && !is_floating(c.out().dtype()) ? x.to(c.out().dtype()) : x;
+  if (!c.described()) run_reduction(x.to(c.out().dtype()), op, dims, c.out(), {}, 0);
 }
 
 DType sum_type(const Call& c) {
@@ -200,7 +275,7 @@ void infer_extreme(Call& c) {
 
 // max() and min() of all elements: no attributes, so the shared rules get none to read.
 template <ReduceOp Op> void run_all(Call& c) {
-  run_reduction(c.in(0), Op, wrap_dims(c.name(), {}, c.in(0).dim()), c.out(), {}, 0);
+  run_or_describe(c, Op, wrap_dims(c.name(), {}, c.in(0).dim()), c.out(), {}, 0);
 }
 
 void infer_extreme_of_all(Call& c) {
@@ -220,7 +295,7 @@ void infer_extreme_dim(Call& c) {
 }
 
 template <ReduceOp Op> void run_extreme_dim(Call& c) {
-  run_reduction(c.in(0), Op, dim_attr(c, 0), c.out(0), c.out(1), 0);
+  run_or_describe(c, Op, dim_attr(c, 0), c.out(0), c.out(1), 0);
 }
 
 Tensors extreme_dim_vjp(const Vjp& v) {
@@ -246,7 +321,7 @@ void infer_argextreme(Call& c) {
 }
 
 template <ReduceOp Op> void run_argextreme(Call& c) {
-  run_reduction(c.in(0), Op, dim_attr(c, 0), {}, c.out(), 0);
+  run_or_describe(c, Op, dim_attr(c, 0), {}, c.out(), 0);
 }
 
 // any and all over no dims at all keep every element, as in PyTorch; absent dims mean all of them.
@@ -261,7 +336,7 @@ void infer_truth(Call& c) {
 }
 
 template <ReduceOp Op> void run_truth(Call& c) {
-  run_reduction(c.in(0), Op, truth_dims(c), c.out(), {}, 0);
+  run_or_describe(c, Op, truth_dims(c), c.out(), {}, 0);
 }
 
 void infer_logsumexp(Call& c) {
@@ -358,12 +433,12 @@ extern constinit const OpDef sum_op = {
     .kind = OpKind::Reduction,
     .infer = infer_sum,
     .cost = reduction_cost,
-    .kernel =
-        [](Call& c) { run_reduction(summand(c), ReduceOp::Sum, dims_attr(c, 0), c.out(), {}, 0); },
+    .kernel = [](Call& c) { run_sum(c, ReduceOp::Sum, dims_attr(c, 0)); },
     .vjp = sum_vjp,
     .onnx = {"ReduceSum", 13},
     .samples = samples_with_empty,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef mean_op = {
     .schema =
@@ -381,7 +456,8 @@ extern constinit const OpDef mean_op = {
           samples_of_reduction(s);
           s.error({sample_ints({3}, 0, 5)}, "a mean is floating");
         },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef prod_op = {
     .schema =
@@ -390,8 +466,7 @@ extern constinit const OpDef prod_op = {
     .kind = OpKind::Reduction,
     .infer = infer_prod,
     .cost = reduction_cost,
-    .kernel =
-        [](Call& c) { run_reduction(summand(c), ReduceOp::Prod, dim_attr(c, 0), c.out(), {}, 0); },
+    .kernel = [](Call& c) { run_sum(c, ReduceOp::Prod, dim_attr(c, 0)); },
     .saved = Saved::InputsAndOutputs,
     .vjp = prod_vjp,
     .onnx = {"ReduceProd", 13},
@@ -404,7 +479,8 @@ extern constinit const OpDef prod_op = {
           s.add({sample_randn({0, 3}), 0});
           s.add({sample_randn({})});
           s.error({sample_randn({2, 3}), 2}, "dim 2 is out of range");
-        }};
+        },
+    .describes = true};
 
 extern constinit const OpDef amax_op = {
     .schema = "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
@@ -417,7 +493,8 @@ extern constinit const OpDef amax_op = {
     .vjp = extreme_vjp,
     .onnx = {"ReduceMax", 13},
     .samples = samples_of_extreme,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef amin_op = {
     .schema = "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
@@ -430,7 +507,8 @@ extern constinit const OpDef amin_op = {
     .vjp = extreme_vjp,
     .onnx = {"ReduceMin", 13},
     .samples = samples_of_extreme,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef max_op = {.schema = "max(Tensor self) -> Tensor",
                                        .doc = "The greatest element; NaN wins.",
@@ -441,7 +519,8 @@ extern constinit const OpDef max_op = {.schema = "max(Tensor self) -> Tensor",
                                        .saved = Saved::InputsAndOutputs,
                                        .vjp = shared_among_equals_vjp,
                                        .samples = samples_of_extreme_of_all,
-                                       .any_layout = true};
+                                       .any_layout = true,
+                                       .describes = true};
 
 extern constinit const OpDef min_op = {.schema = "min(Tensor self) -> Tensor",
                                        .doc = "The least element; NaN wins.",
@@ -452,7 +531,8 @@ extern constinit const OpDef min_op = {.schema = "min(Tensor self) -> Tensor",
                                        .saved = Saved::InputsAndOutputs,
                                        .vjp = shared_among_equals_vjp,
                                        .samples = samples_of_extreme_of_all,
-                                       .any_layout = true};
+                                       .any_layout = true,
+                                       .describes = true};
 
 extern constinit const OpDef max_dim_op = {
     .schema =
@@ -465,7 +545,8 @@ extern constinit const OpDef max_dim_op = {
     .saved = Saved::output(1),
     .vjp = extreme_dim_vjp,
     .samples = samples_of_extreme_dim,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef min_dim_op = {
     .schema =
@@ -478,7 +559,8 @@ extern constinit const OpDef min_dim_op = {
     .saved = Saved::output(1),
     .vjp = extreme_dim_vjp,
     .samples = samples_of_extreme_dim,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef argmax_op = {
     .schema = "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -490,7 +572,8 @@ extern constinit const OpDef argmax_op = {
     .vjp = no_gradient,
     .onnx = {"ArgMax", 13},
     .samples = samples_of_arg,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef argmin_op = {
     .schema = "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
@@ -502,7 +585,8 @@ extern constinit const OpDef argmin_op = {
     .vjp = no_gradient,
     .onnx = {"ArgMin", 13},
     .samples = samples_of_arg,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef any_op = {
     .schema = "any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
@@ -513,7 +597,8 @@ extern constinit const OpDef any_op = {
     .kernel = run_truth<ReduceOp::Any>,
     .vjp = no_gradient,
     .samples = samples_of_truth,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef all_op = {
     .schema = "all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
@@ -524,7 +609,8 @@ extern constinit const OpDef all_op = {
     .kernel = run_truth<ReduceOp::All>,
     .vjp = no_gradient,
     .samples = samples_of_truth,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef logsumexp_op = {
     .schema = "logsumexp|special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
@@ -547,7 +633,8 @@ extern constinit const OpDef logsumexp_op = {
           s.error({sample_randn({2, 3}), Value::ints({2})}, "dim 2 is out of range");
           s.large([] { return Values{randn({4096, 1024}), Value::ints({1})}; });
         },
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef aminmax_op = {
     .schema =

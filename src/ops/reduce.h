@@ -23,6 +23,9 @@ void make_reduced(Call& c, IntArrayRef dims, bool keepdim, DType dtype);
 /// ArgMax and ArgMin).
 void run_reduction(const Tensor& input, kernels::ReduceOp op, IntArrayRef dims, const Tensor& out,
                    const Tensor& second, double parameter);
+/// The same for a kernel, of its input 0: runs it, or tells how it would run (Call::described).
+void run_or_describe(Call& c, kernels::ReduceOp op, const Dims& dims, const Tensor& out,
+                     const Tensor& second, double parameter);
 /// One addition per element, every byte once.
 Cost reduction_cost(const Call& c);
 /// Spreads a reduced tensor over the input's sizes again, without copying.

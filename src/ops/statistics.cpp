@@ -24,7 +24,7 @@ void infer_variance(Call& c) {
 }
 
 template <ReduceOp Op> void run_variance(Call& c) {
-  run_reduction(c.in(0), Op, dims_attr(c, 0), c.out(0), c.out(1), correction_of(c));
+  run_or_describe(c, Op, dims_attr(c, 0), c.out(0), c.out(1), correction_of(c));
 }
 
 Cost variance_cost(const Call& c) {
@@ -103,7 +103,8 @@ extern constinit const OpDef var_correction_op = {
     .saved = Saved::Inputs | Saved::output(1),
     .vjp = variance_vjp<ReduceOp::Var>,
     .samples = samples_of_correction,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 extern constinit const OpDef var_op = {.schema = "var(Tensor self, bool unbiased) -> Tensor",
                                        .doc = "The variance of all elements.",
                                        .kind = OpKind::Reduction,
@@ -128,7 +129,8 @@ extern constinit const OpDef std_correction_op = {
     .saved = Saved::InputsAndOutputs,
     .vjp = variance_vjp<ReduceOp::Std>,
     .samples = samples_of_correction,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 extern constinit const OpDef std_op = {.schema = "std(Tensor self, bool unbiased) -> Tensor",
                                        .doc = "The standard deviation of all elements.",
                                        .kind = OpKind::Reduction,
@@ -153,7 +155,8 @@ extern constinit const OpDef var_mean_correction_op = {
     .saved = Saved::Inputs | Saved::output(1),
     .vjp = variance_vjp<ReduceOp::Var>,
     .samples = samples_of_correction,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 extern constinit const OpDef var_mean_op = {
     .schema = "var_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)",
     .doc = "The variance and the mean of all elements.",
@@ -181,7 +184,8 @@ extern constinit const OpDef std_mean_correction_op = {
     .saved = Saved::InputsAndOutputs,
     .vjp = variance_vjp<ReduceOp::Std>,
     .samples = samples_of_correction,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 extern constinit const OpDef std_mean_op = {
     .schema = "std_mean(Tensor self, bool unbiased) -> (Tensor, Tensor)",
     .doc = "The standard deviation and the mean of all elements.",

@@ -26,10 +26,13 @@ void infer_norm(Call& c) {
 void run_norm(Call& c) {
   const NoGradGuard off;
   const DType t = c.out().dtype();
+  const Dims dims = dims_attr(c, 1);
   // Summing in float64 is asked for by the result's type; a narrower type rounds each element
   // first.
-  const Tensor x = element_size(t) < element_size(c.in(0).dtype()) ? c.in(0).to(t) : c.in(0);
-  run_reduction(x, kernels::ReduceOp::Norm, dims_attr(c, 1), c.out(), {}, c.number(0));
+  if (element_size(t) >= element_size(c.in(0).dtype()))
+    return run_or_describe(c, kernels::ReduceOp::Norm, dims, c.out(), {}, c.number(0));
+  if (!c.described())
+    run_reduction(c.in(0).to(t), kernels::ReduceOp::Norm, dims, c.out(), {}, c.number(0));
 }
 
 Tensors norm_vjp(const Vjp& v) {
@@ -175,7 +178,8 @@ extern constinit const OpDef linalg_vector_norm_op = {
     .vjp = norm_vjp,
     .onnx = {"ReduceL2", 13},
     .samples = samples_of_norm,
-    .any_layout = true};
+    .any_layout = true,
+    .describes = true};
 
 extern constinit const OpDef norm_op = {
     .schema = "norm.Scalar(Tensor self, Scalar p=2) -> Tensor",

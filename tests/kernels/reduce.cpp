@@ -121,6 +121,44 @@ long double reference(ReduceOp op, double p, const std::vector<long double>& v, 
   return 0;
 }
 
+/// The same reduction of a dense input that comes in pieces: rows of some columns, or a few blocks.
+/// Returns whether there is one.
+template <class In, class Out>
+bool in_pieces(const ReduceArgs& args, int64_t elements, std::vector<Out>& values,
+               std::vector<int64_t>& indices) {
+  int64_t count = 1;
+  for (const int64_t n : args.sizes) count *= n;
+  const std::shared_ptr<PieceFold> fold = piece_fold(args);
+  if (count != elements || !fold || fold->computed != dtype_of<In>) return false;
+  const PieceFold::Shape& s = fold->shape;
+  REQUIRE(s.outer * s.count * s.columns == count);
+  const auto* const x = static_cast<const In*>(args.in);
+  for (const int64_t width : {s.columns, s.columns / 3 + 1}) {
+    fold->begin(values.data(), indices.data(), width);
+    parallel_for(0, s.outer * s.chunks(), 1, [&](int64_t first, int64_t last) {
+      for (int64_t t = first; t < last; ++t)
+        for (int64_t column = 0; column < s.columns; column += width) {
+          const int64_t begin = t % s.chunks() * s.chunk, end = std::min(begin + s.chunk, s.count),
+                        some = s.columns > 1 ? s.piece : 3 * s.piece,
+                        base = t / s.chunks() * s.count;
+          const auto task = fold->task({.outer = t / s.chunks(),
+                                        .column = column,
+                                        .width = std::min(width, s.columns - column),
+                                        .chunk = t % s.chunks()});
+          for (int64_t at = begin; at < end; at += some) {
+            std::vector<const void*> rows;
+            for (int64_t r = at; r < std::min(at + some, end); ++r)
+              rows.push_back(x + (base + r) * s.columns + column);
+            task->add(rows.data(), std::ssize(rows), at);
+          }
+          task->end();
+        }
+    });
+    fold->finish();
+  }
+  return true;
+}
+
 template <class In, class Out>
 void check(ReduceOp op, double p, const Case& c, const std::vector<In>& x, double tolerance) {
   INFO("op " << static_cast<int>(op) << " parameter " << p << " reduced " << c.reduced << " sizes "
@@ -146,6 +184,12 @@ void check(ReduceOp op, double p, const Case& c, const std::vector<In>& x, doubl
                         .parameter = p};
         if (arg) args.indices = indices.data();
         reduce(args);
+        std::vector<Out> of_pieces(n);
+        std::vector<int64_t> found(n, -1);
+        if (in_pieces<In>(args, static_cast<int64_t>(x.size()), of_pieces, found)) {
+          CHECK(same_bits(of_pieces, y));
+          if (arg) CHECK(found == indices);
+        }
         return y;
       },
       exact);
