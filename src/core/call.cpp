@@ -139,8 +139,10 @@ struct Dispatcher {
         (!from.base || tape::owners(*from.base) == 1) && tape::owners(*from.storage) == holders &&
         !from.storage->borrowed && from.offset == 0 && !to.storage && from.dtype == to.dtype &&
         from.sizes == to.sizes && from.strides == to.strides &&
-        (from.is_contiguous() || from.is_channels_last()))
+        (from.is_contiguous() || from.is_channels_last())) {
+      detail::bytes_change(*from.storage);
       to.storage = from.storage;
+    }
   }
 
   static void allocate(Call& c, bool later) {
