@@ -33,6 +33,7 @@ constinit thread_local MemoryCategory t_category = MemoryCategory::Other;
 
 std::atomic<AllocationHook> g_hook{nullptr};
 std::atomic<int64_t> g_failure_countdown{0};
+std::atomic<MemoryReclaim> g_reclaim{nullptr};
 
 /// Hands the thread's blocks and counters over when it ends.
 struct ThreadExit {
@@ -174,19 +175,34 @@ inline bool put_cached(void* p, size_t bytes, MemoryCategory category) noexcept 
   return true;
 }
 
+// Once more where memory that is only kept for later can be given up.
+template <class Take> void* take_or_reclaim(const Take& take) {
+  try {
+    return take();
+  } catch (const OutOfMemoryError&) {
+    const MemoryReclaim reclaim = g_reclaim.load(std::memory_order_acquire);
+    if (reclaim == nullptr || !reclaim()) throw;
+  }
+  return take();
+}
+
 [[gnu::noinline]] void* allocate_slowly(size_t bytes, MemoryCategory category) {
   CentralHeap& heap = CentralHeap::get();
   maybe_fail(bytes);
   ThreadCache* cache = own_cache();
   void* p = nullptr;
   if (bytes > kSmallMost || heap.bypassed()) {
-    p = heap.take(bytes);
+    p = take_or_reclaim([&] { return heap.take(bytes); });
   } else if (cache == nullptr) {
-    p = heap.take_small(bytes);
+    p = take_or_reclaim([&] { return heap.take_small(bytes); });
   } else {
     const int size_class = detail::small_class(bytes);
     ThreadCache::Bin& bin = cache->bins[static_cast<size_t>(size_class)];
-    if (bin.head == nullptr) heap.refill(*cache, size_class);
+    if (bin.head == nullptr)
+      take_or_reclaim([&] {
+        heap.refill(*cache, size_class);
+        return nullptr;
+      });
     p = pop(bin);
   }
   if (heap.poisons()) detail::unpoison(p, bytes);
@@ -301,6 +317,10 @@ AllocationHook set_allocation_hook(AllocationHook hook) noexcept {
 
 void hold_allocation_reports() noexcept { g_reports.lock(); }
 void release_allocation_reports() noexcept { g_reports.unlock(); }
+
+void set_memory_reclaim(MemoryReclaim reclaim) noexcept {
+  g_reclaim.store(reclaim, std::memory_order_release);
+}
 
 void set_allocation_failure(int64_t nth) noexcept {
   g_failure_countdown.store(nth > 0 ? nth : 0);

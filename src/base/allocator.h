@@ -40,6 +40,11 @@ PELLUCID_API AllocationHook set_allocation_hook(AllocationHook hook) noexcept;
 void hold_allocation_reports() noexcept;
 void release_allocation_reports() noexcept;
 
+/// What is asked to give memory back when an allocation would fail, before it does; returns whether
+/// it did. It is called without a lock of the allocator, on the thread that allocates.
+using MemoryReclaim = bool (*)() noexcept;
+PELLUCID_API void set_memory_reclaim(MemoryReclaim reclaim) noexcept;
+
 /// For tests: the nth allocation from now (1 is the next) throws OutOfMemoryError; 0 or less turns
 /// it off.
 PELLUCID_API void set_allocation_failure(int64_t nth) noexcept;

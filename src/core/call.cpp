@@ -139,8 +139,10 @@ struct Dispatcher {
         (!from.base || tape::owners(*from.base) == 1) && tape::owners(*from.storage) == holders &&
         !from.storage->borrowed && from.offset == 0 && !to.storage && from.dtype == to.dtype &&
         from.sizes == to.sizes && from.strides == to.strides &&
-        (from.is_contiguous() || from.is_channels_last()))
+        (from.is_contiguous() || from.is_channels_last())) {
+      detail::bytes_change(*from.storage);
       to.storage = from.storage;
+    }
   }
 
   static void allocate(Call& c, bool later) {
@@ -514,10 +516,46 @@ inline void enter(Call& c, bool in_place) {
 
 namespace {
 
+// The inputs of a captured call as its kernel may have them. A kernel that takes any layout may
+// make the layout of an input visible, by an op on it, which moves the values to another storage:
+// it gets handles for this run alone.
+class KernelInputs {
+ public:
+  explicit KernelInputs(const detail::CapturedCall& call) : call_(call) {
+    pointers_.add_list(call.inputs.ref());
+    if (!call.op.any_layout || call.op.kind == OpKind::Pointwise) return;
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      if (call.inputs[i].defined() && detail::hides_layout(call.inputs[i].impl()))
+        hidden_.push_back(i);
+    if (hidden_.empty()) return;
+    own_.resize(hidden_.size());
+    const Inputs given = pointers_.span();
+    inputs_.assign(given.begin(), given.end());
+    for (size_t k = 0; k < hidden_.size(); ++k) inputs_[hidden_[k]] = &own_[k];
+  }
+  KernelInputs(const KernelInputs&) = delete;
+  Inputs span() { return hidden_.empty() ? pointers_.span() : Inputs(inputs_); }
+  /// To be called before a run, and after it.
+  void take() {
+    for (size_t k = 0; k < hidden_.size(); ++k)
+      own_[k] = Tensor(detail::alias_impl(call_.inputs[hidden_[k]].impl()));
+  }
+  void release() noexcept {
+    for (Tensor& t : own_) t = Tensor();
+  }
+
+ private:
+  const detail::CapturedCall& call_;
+  InputPointers pointers_;
+  std::vector<size_t> hidden_;  // which inputs
+  std::vector<Tensor> own_;     // in their places
+  std::vector<const Tensor*> inputs_;
+};
+
 template <class F> void as_call(detail::CapturedCall& call, const F& f) {
   const detail::DefaultDTypeScope type(call.default_dtype);
-  InputPointers inputs;
-  inputs.add_list(call.inputs.ref());
+  KernelInputs inputs(call);
+  inputs.take();
   Call c(call.op, inputs.span(), call.attrs.view());
   Dispatcher::restore(c, call);
   f(c);
@@ -539,15 +577,11 @@ void detail::run_captured(CapturedCall& call) {
 
 struct detail::PreparedCall::Ready {
   explicit Ready(CapturedCall& captured)
-      : call(captured), c(captured.op, pointers_to(captured), captured.attrs.view()) {
+      : call(captured), inputs(captured), c(captured.op, inputs.span(), captured.attrs.view()) {
     Dispatcher::restore(c, call);
   }
-  Inputs pointers_to(const CapturedCall& captured) {
-    inputs.add_list(captured.inputs.ref());
-    return inputs.span();
-  }
   CapturedCall& call;
-  InputPointers inputs;
+  KernelInputs inputs;
   Call c;
 };
 
@@ -566,6 +600,11 @@ void detail::PreparedCall::run_in_group() {
 void detail::PreparedCall::run() {
   const DefaultDTypeScope type(ready_->call.default_dtype);
   const profile::FromPlace from(ready_->call.place);
+  struct Taken {
+    KernelInputs& inputs;
+    explicit Taken(KernelInputs& i) : inputs(i) { inputs.take(); }
+    ~Taken() { inputs.release(); }
+  } const taken(ready_->inputs);
   Watch watch(ready_->c, Watch::Later());
   Dispatcher::run_kernel(ready_->c);
   watch.done(ready_->c, ready_->call.node);

@@ -115,7 +115,7 @@ bool captures(const Call& c, bool unknown_sizes) {
     if (!t->defined()) continue;
     const Storage* s = t->impl().storage.get();
     if (!s || !has_values(t->impl())) return false;
-    if (!only_captures && (s->borrowed || s->pointer_given_out.load(std::memory_order_relaxed)))
+    if (!only_captures && (s->borrowed || s->pointer_given_out()))
       return false;
   }
   // Errors about values come at the call; what it reads is computed for it. In the formula of a

@@ -9,6 +9,7 @@
 #include "core/fuse.h"
 #include "core/program.h"
 #include "pellucid/lazy.h"
+#include "tensor/weights.h"
 
 namespace pellucid::detail {
 namespace {
@@ -243,7 +244,7 @@ bool Capture::run_program(bool whole) {
   // Where nothing is kept, what only these calls hold is not needed any more when the last one ran.
   const auto let_go = [this](Storage& s) {
     if (holders(s) > 0 || s.user.load(std::memory_order_relaxed) != user_ || user_ == kSeveral ||
-        s.borrowed || s.deleter || s.pointer_given_out.load(std::memory_order_relaxed))
+        s.borrowed || s.deleter || s.pointer_given_out())
       return;
     deallocate(std::exchange(s.data, nullptr), s.bytes, s.category);
   };
@@ -271,16 +272,48 @@ void Capture::tell(std::span<const std::unique_ptr<CapturedCall>> calls, const G
   explaining->parts.push_back(std::move(part));
 }
 
+namespace {
+
+/// Captured calls that run now.
+class Running {
+ public:
+  explicit Running(std::span<const std::unique_ptr<CapturedCall>> calls) : calls_(calls) {
+    const CapturedCall& first = *calls[0];
+    if (first.op.kind == OpKind::Contraction && first.inputs.size() > 1 &&
+        first.inputs[1].defined()) {
+      Storage* const s = first.inputs[1].impl().storage.get();
+      weights_.stand_in = s;
+      if (!first.tracked) weights_.storage = s;
+    }
+    tell();
+  }
+  ~Running() { tell(); }
+  Running(const Running&) = delete;
+
+ private:
+  void tell() const {
+    for (const auto& call : calls_)
+      for (Storage* s : call->writes) bytes_change(*s);
+  }
+  const std::span<const std::unique_ptr<CapturedCall>> calls_;
+  CapturedWeights weights_;
+  const CapturedWeightsScope scope_{&weights_};
+};
+
+}  // namespace
+
 // Runs the first of the calls, or a group that begins with it; returns how many that were.
 size_t Capture::run_some(std::span<const std::unique_ptr<CapturedCall>> calls) {
   if (!(modes & kObserve)) {
     if (const std::unique_ptr<Group> group = Group::form(calls, explaining != nullptr)) {
+      const Running running(calls.first(group->size()));
       group->run();
       if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(group->size()));
       if (explaining) tell(calls.first(group->size()), group.get());
       return group->size();
     }
   }
+  const Running running(calls.first(1));
   execute(*calls[0]);
   if (checks_captures.load(std::memory_order_relaxed)) check_now(calls.first(1));
   if (explaining) tell(calls.first(1), nullptr);

@@ -257,7 +257,8 @@ bool Group::fits_writes(const CapturedCall& call) {
     if (!reads_alike(to))
       return refuse([&] { return fmt::format("{} writes a part of what the group made", name); });
     if (!to.storage->data) continue;  // new
-    if (has_root() && steps_[0]->repeats)
+    // What the group itself made is made again, too.
+    if (has_root() && steps_[0]->repeats && call.in_place && !made(to.storage.get()))
       return refuse([&] {
         return fmt::format("{} may begin again, and {} changes a tensor in place",
                            calls_[0]->op.info->name, name);

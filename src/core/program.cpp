@@ -155,6 +155,9 @@ Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse,
              bool reasons)
     : graph_(g), storages_(g.storages.size(), nullptr) {
   make_calls(g);
+  for (size_t s = 0; s < g.storages.size(); ++s)
+    if (g.storages[s].external && g.storages[s].writes > 0)
+      changed_.push_back(static_cast<uint32_t>(s));
   set_addresses(addresses);
   form_units(fuse, reasons);
   place_results(g, plan);
@@ -174,7 +177,7 @@ void Frame::make_calls(const graph::Graph& g) {
     Ref<Storage>& s = owned[v.storage];
     if (!s) {
       s = borrow_storage(nullptr, g.storages[v.storage].bytes, {});
-      s->pointer_given_out = false;
+      s->notes = 0;
       s->category = g.storages[v.storage].category;
       storages_[v.storage] = s.get();
     }
@@ -226,9 +229,21 @@ void Frame::form_units(bool fuse, bool reasons) {
     } else {
       u.single = std::make_unique<PreparedCall>(*calls_[i]);
     }
+    find_weights(u);
     i += u.count;
     units_.push_back(std::move(u));
   }
+}
+
+// What the program changes is not held: not even from one call to the next one of the same run.
+void Frame::find_weights(Unit& u) {
+  const graph::Node& n = graph_.nodes[u.first];
+  if (n.op->kind != OpKind::Contraction || n.inputs.size() < 2 || n.inputs[1].value == kNone)
+    return;
+  u.weights = std::make_unique<CapturedWeights>();
+  const uint32_t s = graph_.values[n.inputs[1].value].storage;
+  u.weights->stand_in = storages_[s];
+  if (graph_.storages[s].external && graph_.storages[s].writes == 0 && !n.tracked) u.held = s;
 }
 
 // What is used in several units, or by a call alone, needs memory from its first unit to its last.
@@ -454,6 +469,19 @@ void Frame::take_random(const PhiloxRange& traced, const PhiloxRange& now) {
 }
 
 void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t& done) {
+  struct Changing {
+    const std::vector<uint32_t>& changed;
+    std::span<Storage* const> storages;
+    void tell() const {
+      if (storages.empty()) return;
+      for (const uint32_t s : changed) bytes_change(*storages[s]);
+    }
+    Changing(const std::vector<uint32_t>& c, std::span<Storage* const> s)
+        : changed(c), storages(s) {
+      tell();
+    }
+    ~Changing() { tell(); }
+  } const changing(changed_, outside.storages);
   for (size_t s = 0; s < storages_.size(); ++s)
     if (storages_[s]) storages_[s]->data = addresses[s];
   if (plan_.bytes > 0) {
@@ -473,6 +501,8 @@ void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t
       else if (!storage.data)
         storage.data = outside.give(s);
     }
+    if (u.held != kNone && !outside.storages.empty()) u.weights->storage = outside.storages[u.held];
+    const CapturedWeightsScope weights(u.weights.get());
     if (u.group)
       u.group->run();
     else if (u.updates)
@@ -521,7 +551,10 @@ void Frame::explain(Explanation& e) const {
   }
   e.arena_bytes += static_cast<int64_t>(plan_.bytes);
   e.reused += std::count_if(lender_.begin(), lender_.end(), [](uint32_t s) { return s != kNone; });
-  e.peak_bytes = std::max(e.peak_bytes, static_cast<int64_t>(peak_bytes_));
+  int64_t held = 0;
+  for (const Unit& u : units_)
+    if (u.weights) held += u.weights->held_bytes;
+  e.peak_bytes = std::max(e.peak_bytes, static_cast<int64_t>(peak_bytes_) + held);
 }
 
 namespace {
@@ -611,6 +644,7 @@ void ReplayProgram::run(std::span<CapturedCall* const> calls, const StorageNumbe
   Frame::Outside outside{[&](uint32_t s) {
     return storages[s]->data = allocate(storages[s]->bytes, storages[s]->category);
   }};
+  outside.storages = storages;
   if (let_go) outside.let_go = [&](uint32_t s) { let_go(*storages[s]); };
   std::unique_ptr<Frame> frame = take(calls, addresses);
   size_t done = 0;

@@ -22,6 +22,7 @@
 #include "graph/passes.h"
 #include "graph/plan.h"
 #include "pellucid/lazy.h"
+#include "tensor/weights.h"
 
 namespace pellucid::detail {
 
@@ -80,6 +81,8 @@ class Frame {
     std::function<void*(uint32_t storage)> give;
     /// Told of each large external storage after its last use, if anybody wants to know.
     std::function<void(uint32_t storage)> let_go = {};
+    /// By number; those that exist before the run.
+    std::span<Storage* const> storages = {};
   };
   /// Runs all. `addresses`: of each external storage and each one that has memory. The places of
   /// the others are set. `done` counts the nodes that ran, if it throws.
@@ -102,10 +105,12 @@ class Frame {
 
  private:
   struct Unit {
-    size_t first = 0, count = 1;           // of the calls
-    std::unique_ptr<Group> group;          // one of
-    std::unique_ptr<Updates> updates;      // these
-    std::unique_ptr<PreparedCall> single;  // three
+    size_t first = 0, count = 1;               // of the calls
+    std::unique_ptr<Group> group;              // one of
+    std::unique_ptr<Updates> updates;          // these
+    std::unique_ptr<PreparedCall> single;      // three
+    std::unique_ptr<CapturedWeights> weights;  // of the first call, if it is a contraction
+    uint32_t held = graph::kNone;              // its weights, if nobody changes them here
     std::string end;
     int64_t unmade = 0, unmade_bytes = 0;  // results that live in tiles alone
     // Storages that get memory before it, give it back after it, or are external and used last.
@@ -125,6 +130,7 @@ class Frame {
   void find_random();
   void make_calls(const graph::Graph& g);
   void form_units(bool fuse, bool reasons);
+  void find_weights(Unit& u);
   void place_results(const graph::Graph& g, bool plan);
   void borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
                      std::vector<uint32_t>& last);
@@ -154,7 +160,8 @@ class Frame {
   /// Large results have memory of their own, from the first unit that uses them to the last one, so
   /// that a run needs no more at one time than eager calls.
   std::vector<uint32_t> large_;
-  std::vector<uint32_t> lender_;  // of a storage the one in whose place it lies, else kNone
+  std::vector<uint32_t> changed_;  // external storages that the calls write
+  std::vector<uint32_t> lender_;   // of a storage the one in whose place it lies, else kNone
   size_t peak_bytes_ = 0;
   Arena::Memory small_;  // the planned block, while it runs
 };

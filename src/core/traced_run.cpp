@@ -111,6 +111,7 @@ Tensors TracedProgram::run(TensorList given) const {
     if (l.cleared) meta_of(leaf_of(l, given)).grad = Tensor();
   const graph::Graph& g = program_->graph();
   std::vector<void*> addresses(g.storages.size(), nullptr);
+  std::vector<Storage*> storages(g.storages.size(), nullptr);
   std::vector<Ref<Storage>> made(slots_.size());
   Tensors live;
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -126,6 +127,7 @@ Tensors TracedProgram::run(TensorList given) const {
     run_writers(*s);
     if (slot.writes > 0) settle(*s);
     addresses[i] = s->data;
+    storages[i] = s;
   }
   PhiloxRange random = random_;
   if (random_end_.offset != random_.offset)
@@ -137,10 +139,12 @@ Tensors TracedProgram::run(TensorList given) const {
     if (slots_[i].input >= 0) s = inputs[static_cast<size_t>(slots_[i].input)].impl().storage.get();
     if (s) s->version.fetch_add(static_cast<uint32_t>(slots_[i].writes), std::memory_order_relaxed);
   }
-  const Frame::Outside outside{[&](uint32_t i) {
-    Storage& s = *made[i];
-    return s.data = allocate(s.bytes, s.category);
-  }};
+  const Frame::Outside outside{.give =
+                                   [&](uint32_t i) {
+                                     Storage& s = *made[i];
+                                     return s.data = allocate(s.bytes, s.category);
+                                   },
+                               .storages = storages};
   program_->replay(addresses, outside, random_, random);
   for (size_t i = 0; i < slots_.size(); ++i) {  // what was changed in a copy of another layout
     if (slots_[i].writes == 0 || slots_[i].input < 0) continue;

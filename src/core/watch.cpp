@@ -88,7 +88,7 @@ constexpr int64_t kLeastCounted = 1 << 17;
       h = mix(h, value);
       continue;
     }
-    if (storage->pointer_given_out.load(std::memory_order_relaxed)) return 0;
+    if (storage->pointer_given_out()) return 0;
     uint64_t view = static_cast<uint64_t>(impl.offset);
     for (const int64_t stride : impl.strides) view = view * 31 + static_cast<uint64_t>(stride);
     h = mix(h, reinterpret_cast<uint64_t>(storage->data),

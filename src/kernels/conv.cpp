@@ -23,24 +23,6 @@
 
 namespace pellucid::kernels {
 
-struct PackedWeight::State {
-  const void* source = nullptr;
-  uint64_t version = 0;
-  dnnl::memory::desc desc;
-  std::unique_ptr<Scratch> memory;
-  int64_t bytes = 0;
-};
-
-struct PackedWeightAccess {
-  static PackedWeight::State& state(PackedWeight& p) { return *p.state_; }
-};
-
-PackedWeight::PackedWeight() : state_(std::make_unique<State>()) {}
-PackedWeight::~PackedWeight() = default;
-PackedWeight::PackedWeight(PackedWeight&&) noexcept = default;
-PackedWeight& PackedWeight::operator=(PackedWeight&&) noexcept = default;
-int64_t PackedWeight::bytes() const { return state_->bytes; }
-
 namespace {
 
 using namespace conv_primitive;
@@ -51,32 +33,26 @@ void reorder(const Convolution& c, const memory::desc& from_desc, const float* f
   onednn::execute(c.pack, {{DNNL_ARG_FROM, &from_desc, from}, {DNNL_ARG_TO, &to_desc, to}});
 }
 
-/// The weights as the primitive reads them: as they are, from the caller's cache, or packed into
-/// `local`.
-const float* pack_weights(const Convolution& c, const float* w, WeightCache cached,
-                          std::unique_ptr<Scratch>& local) {
-  if (!c.pack) return w;
-  if (cached.packed == nullptr) {
-    local = std::make_unique<Scratch>(size_of(c.weights));
-    reorder(c, c.plain_weights, w, c.weights, local->as<float>());
-    return local->as<float>();
-  }
-  PackedWeight::State& state = PackedWeightAccess::state(*cached.packed);
-  if (state.memory == nullptr || state.source != w || state.version != cached.version ||
-      state.desc != c.weights) {
-    state.source = nullptr;
-    if (state.memory == nullptr || state.bytes != size_of(c.weights)) {
-      state.memory.reset();
-      state.bytes = 0;
-      state.memory = std::make_unique<Scratch>(size_of(c.weights), MemoryCategory::Packed);
-      state.bytes = size_of(c.weights);
-    }
-    reorder(c, c.plain_weights, w, c.weights, state.memory->as<float>());
-    state.source = w;
-    state.version = cached.version;
-    state.desc = c.weights;
-  }
-  return state.memory->as<float>();
+struct OrderedWeights final : PackedForm {
+  OrderedWeights(const memory::desc& d, MemoryCategory category)
+      : desc(d), packed(size_of(d), category) {}
+  int64_t bytes() const override { return size_of(desc); }
+  const memory::desc desc;
+  const Scratch packed;
+};
+
+/// The weights as the primitive reads them: as they are, as they were kept, or packed now into
+/// `form`.
+const float* pack_weights(const Convolution& c, const Weights& w,
+                          std::shared_ptr<const OrderedWeights>& form) {
+  if (!c.pack) return w.as<float>();
+  form = w.find<OrderedWeights>([&](const OrderedWeights& f) { return f.desc == c.weights; });
+  if (form) return form->packed.as<float>();
+  const MemoryCategory category = w.keeps() ? MemoryCategory::Packed : MemoryCategory::Temporary;
+  form = std::make_shared<const OrderedWeights>(c.weights, category);
+  reorder(c, c.plain_weights, w.as<float>(), c.weights, form->packed.as<float>());
+  if (w.keeps()) w.keep(form);
+  return form->packed.as<float>();
 }
 
 bool is_empty(const ConvShape& s) {
@@ -110,7 +86,7 @@ int64_t batch_parts(const ConvShape& s) {
 }
 
 void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x, const float* dy,
-                               float* dw, float* dbias) {
+                               float* dw, float* dbias, PrimitiveSlot* slot) {
   const int64_t images = (s.N + parts - 1) / parts;
   parts = (s.N + images - 1) / images;
   const int64_t x_step = s.in_pixels() * s.C, y_step = s.out_pixels() * s.O;
@@ -118,9 +94,9 @@ void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x
     Key key{s, Kind::BackwardWeights, dbias != nullptr, 1};
     key.shape.N = std::min(images, s.N - part * images);
     const onednn::OneThread one;
-    return conv_primitive::get(key);
+    return conv_primitive::get(key, part == 0 ? slot : nullptr);
   };
-  const auto first = convolution(0), last = convolution(parts - 1);
+  const auto first = convolution(0), last = s.N % images == 0 ? first : convolution(parts - 1);
   PELLUCID_ASSERT(first->weights == last->weights);
   const int64_t count = size_of(first->weights) / static_cast<int64_t>(sizeof(float));
   const Scratch sums(parts * count * static_cast<int64_t>(sizeof(float)));
@@ -156,12 +132,12 @@ void backward_weights_in_parts(const ConvShape& s, int64_t parts, const float* x
 
 /// Each part has its own output channels, so that nothing is added up afterwards.
 void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const float* x,
-                                 const float* dy, float* dw, float* dbias) {
+                                 const float* dy, float* dw, float* dbias, PrimitiveSlot* slot) {
   Key key{s, Kind::BackwardWeights, dbias != nullptr, 1};
   key.shape.O = outputs;
   const auto c = [&] {
     const onednn::OneThread one;
-    return conv_primitive::get(key);
+    return conv_primitive::get(key, slot);
   }();
   const int64_t rows = s.N * s.out_pixels(), count = key.shape.weight_count();
   parallel_chunks(s.O / outputs, [&](int64_t part) {
@@ -183,13 +159,13 @@ void backward_weights_by_outputs(const ConvShape& s, int64_t outputs, const floa
 }
 
 /// Forward on oneDNN; false, with nothing done, where its bits would depend on the threads.
-bool run_forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
-                 WeightCache cached) {
+bool run_forward(const ConvShape& s, const float* x, const Weights& w, const float* bias, float* y,
+                 PrimitiveSlot* slot) {
   const TeamLock team;
-  const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()});
+  const auto c = conv_primitive::get({s, Kind::Forward, bias != nullptr, team.num_threads()}, slot);
   if (c->by_products) return false;
-  std::unique_ptr<Scratch> local;
-  const float* const weights = pack_weights(*c, w, cached, local);
+  std::shared_ptr<const OrderedWeights> form;
+  const float* const weights = pack_weights(*c, w, form);
   const Scratch pad(size_of(c->scratchpad));
   onednn::execute(c->run, {{DNNL_ARG_SRC, &c->x, x},
                            {DNNL_ARG_WEIGHTS, &c->weights, weights},
@@ -200,13 +176,13 @@ bool run_forward(const ConvShape& s, const float* x, const float* w, const float
 }
 
 /// The same for the gradient of the input.
-bool run_backward_data(const ConvShape& s, const float* dy, const float* w, float* dx,
-                       WeightCache cached) {
+bool run_backward_data(const ConvShape& s, const float* dy, const Weights& w, float* dx,
+                       PrimitiveSlot* slot) {
   const TeamLock team;
-  const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()});
+  const auto c = conv_primitive::get({s, Kind::BackwardData, false, team.num_threads()}, slot);
   if (c->by_products) return false;
-  std::unique_ptr<Scratch> local;
-  const float* const weights = pack_weights(*c, w, cached, local);
+  std::shared_ptr<const OrderedWeights> form;
+  const float* const weights = pack_weights(*c, w, form);
   const Scratch pad(size_of(c->scratchpad));
   onednn::execute(c->run, {{DNNL_ARG_DIFF_DST, &c->y, dy},
                            {DNNL_ARG_WEIGHTS, &c->weights, weights},
@@ -277,12 +253,12 @@ template <> int64_t conv_backward_weights_scratch<double>(const ConvShape& s, bo
 }
 
 template <>
-void conv_forward<float>(const ConvShape& s, const float* x, const float* w, const float* bias,
-                         float* y, WeightCache cached, const Epilogue* then) {
+void conv_forward<float>(const ConvShape& s, const float* x, const Weights& w, const float* bias,
+                         float* y, const Epilogue* then, PrimitiveSlot* slot) {
   if (is_empty(s)) return;
   if (conv_winograd::forward_is_faster(s) && conv_winograd::forward(s, x, w, bias, y, then)) return;
   if (conv_direct::forward_is_faster(s)) return conv_direct::forward(s, x, w, bias, y, then);
-  if (!run_forward(s, x, w, bias, y, cached)) conv_gemm::forward(s, x, w, bias, y);
+  if (!run_forward(s, x, w, bias, y, slot)) conv_gemm::forward(s, x, w, bias, y);
   if (then == nullptr) return;
   const int64_t size = s.out_pixels() * s.O;
   parallel_for(0, s.N, 1, [&](int64_t b, int64_t e) {
@@ -297,15 +273,15 @@ bool conv_forward_has_blocks(const ConvShape& s) {
 }
 
 template <>
-void conv_backward_data<float>(const ConvShape& s, const float* dy, const float* w,
-                               const float* bias, float* dx, WeightCache cached) {
+void conv_backward_data<float>(const ConvShape& s, const float* dy, const Weights& w,
+                               const float* bias, float* dx, PrimitiveSlot* slot) {
   const int64_t rows = s.N * s.in_pixels();
   if (is_empty(s)) {
     for (int64_t i = 0; i < rows * s.C; ++i) dx[i] = bias == nullptr ? 0.0f : bias[i % s.C];
     return;
   }
   if (conv_winograd::data_is_faster(s) && conv_winograd::backward_data(s, dy, w, bias, dx)) return;
-  if (!run_backward_data(s, dy, w, dx, cached)) return conv_gemm::backward_data(s, dy, w, bias, dx);
+  if (!run_backward_data(s, dy, w, dx, slot)) return conv_gemm::backward_data(s, dy, w, bias, dx);
   if (bias != nullptr) {
     parallel_for(0, rows, std::max<int64_t>(1, 32768 / s.C), [&](int64_t b, int64_t e) {
       for (int64_t r = b; r < e; ++r)
@@ -316,7 +292,7 @@ void conv_backward_data<float>(const ConvShape& s, const float* dy, const float*
 
 template <>
 void conv_backward_weights<float>(const ConvShape& s, const float* x, const float* dy, float* dw,
-                                  float* dbias) {
+                                  float* dbias, PrimitiveSlot* slot) {
   if (is_empty(s)) {
     std::fill_n(dw, s.weight_count(), 0.0f);
     if (dbias != nullptr) std::fill_n(dbias, s.O, 0.0f);
@@ -326,21 +302,21 @@ void conv_backward_weights<float>(const ConvShape& s, const float* x, const floa
     return;
   if (conv_direct::weights_are_faster(s)) return conv_direct::backward_weights(s, x, dy, dw, dbias);
   if (const int64_t outputs = outputs_of_part(s); outputs != 0)
-    return backward_weights_by_outputs(s, outputs, x, dy, dw, dbias);
+    return backward_weights_by_outputs(s, outputs, x, dy, dw, dbias, slot);
   const int64_t parts = batch_parts(s);
   if (parts == 0) return conv_gemm::backward_weights(s, x, dy, dw, dbias);
-  backward_weights_in_parts(s, parts, x, dy, dw, dbias);
+  backward_weights_in_parts(s, parts, x, dy, dw, dbias, slot);
 }
 
 template <>
-void conv_forward<double>(const ConvShape& s, const double* x, const double* w, const double* bias,
-                          double* y, WeightCache, const Epilogue*) {
+void conv_forward<double>(const ConvShape& s, const double* x, const Weights& w, const double* bias,
+                          double* y, const Epilogue*, PrimitiveSlot*) {
   if (!is_empty(s)) conv_gemm::forward(s, x, w, bias, y);
 }
 
 template <>
-void conv_backward_data<double>(const ConvShape& s, const double* dy, const double* w,
-                                const double* bias, double* dx, WeightCache) {
+void conv_backward_data<double>(const ConvShape& s, const double* dy, const Weights& w,
+                                const double* bias, double* dx, PrimitiveSlot*) {
   if (is_empty(s)) {
     for (int64_t i = 0; i < s.N * s.in_pixels() * s.C; ++i)
       dx[i] = bias == nullptr ? 0.0 : bias[i % s.C];
@@ -351,7 +327,7 @@ void conv_backward_data<double>(const ConvShape& s, const double* dy, const doub
 
 template <>
 void conv_backward_weights<double>(const ConvShape& s, const double* x, const double* dy,
-                                   double* dw, double* dbias) {
+                                   double* dw, double* dbias, PrimitiveSlot*) {
   if (is_empty(s)) {
     std::fill_n(dw, s.weight_count(), 0.0);
     if (dbias != nullptr) std::fill_n(dbias, s.O, 0.0);

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/weights.h"
+
 namespace pellucid::kernels {
 
 class Epilogue;  // kernels/tiles.h
@@ -31,36 +33,14 @@ struct ConvShape {
   bool operator==(const ConvShape&) const = default;
 };
 
-/// Weights in the order that a primitive reads, kept by the caller between calls. A kernel that is
-/// given one packs again only when the pointer, the version or the wanted order changed. One thread
-/// at a time.
-class PackedWeight {
- public:
-  PackedWeight();
-  ~PackedWeight();
-  PackedWeight(PackedWeight&&) noexcept;
-  PackedWeight& operator=(PackedWeight&&) noexcept;
-  /// Bytes that it holds now.
-  int64_t bytes() const;
-
-  struct State;
-
- private:
-  friend struct PackedWeightAccess;
-  std::unique_ptr<State> state_;
-};
-
-/// Where a kernel may keep packed weights: null packs anew in each call. `version` is that of the
-/// storage.
-struct WeightCache {
-  PackedWeight* packed = nullptr;
-  uint64_t version = 0;
-};
+/// The primitive that a call used, kept by whoever makes the same call again, one at a time. Null
+/// looks it up each time.
+using PrimitiveSlot = std::shared_ptr<void>;
 
 /// y = conv(x, w) + bias; bias may be null. Only floats have an epilogue.
 template <class T>
-void conv_forward(const ConvShape& shape, const T* x, const T* w, const T* bias, T* y,
-                  WeightCache cache = {}, const Epilogue* then = nullptr);
+void conv_forward(const ConvShape& shape, const T* x, const Weights& w, const T* bias, T* y,
+                  const Epilogue* then = nullptr, PrimitiveSlot* slot = nullptr);
 /// Whether the epilogue, which may be null, gets blocks of y while they are in a cache; it may get
 /// a block again after y was computed anew.
 bool conv_forward_has_blocks(const ConvShape& shape);
@@ -68,14 +48,15 @@ bool conv_forward_has_blocks(const ConvShape& shape);
 /// dx, the gradient of x, from that of y. With a bias (of C channels) added: a transposed
 /// convolution.
 template <class T>
-void conv_backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx,
-                        WeightCache cache = {});
+void conv_backward_data(const ConvShape& shape, const T* dy, const Weights& w, const T* bias, T* dx,
+                        PrimitiveSlot* slot = nullptr);
 
 /// dw and, unless null, dbias (the sum of dy over all but its channels).
 template <class T>
-void conv_backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
+void conv_backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias,
+                           PrimitiveSlot* slot = nullptr);
 
-/// The most bytes that such a call takes for itself while it runs, without a cache of weights.
+/// The most bytes that such a call takes for itself while it runs, with weights that are not kept.
 template <class T> int64_t conv_forward_scratch(const ConvShape& shape, bool bias);
 template <class T> int64_t conv_backward_data_scratch(const ConvShape& shape);
 template <class T> int64_t conv_backward_weights_scratch(const ConvShape& shape, bool bias);

@@ -10,7 +10,7 @@ namespace pellucid::kernels::conv_direct {
 /// Whether `forward` is the faster way for the shape, on this machine.
 bool forward_is_faster(const ConvShape& shape);
 /// As conv_forward; the epilogue, which may be null, is called for each image.
-void forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y,
+void forward(const ConvShape& shape, const float* x, const Weights& w, const float* bias, float* y,
              const Epilogue* then = nullptr);
 /// Bytes that `forward` takes for itself: the packed filter.
 inline int64_t forward_scratch(const ConvShape& shape) {

@@ -16,7 +16,8 @@ namespace pellucid::kernels::conv_direct {
 #ifdef PELLUCID_ONE_ISA
 
 bool forward_is_faster(const ConvShape&) { return false; }
-void forward(const ConvShape&, const float*, const float*, const float*, float*, const Epilogue*) {}
+void forward(const ConvShape&, const float*, const Weights&, const float*, float*,
+             const Epilogue*) {}
 
 #else
 
@@ -37,6 +38,23 @@ void pack_filter(const ConvShape& s, const float* w, float* packed) {
           for (int64_t o = 0; o < kColumns; ++o) *to++ = from[(o * s.C + c) * taps + kw];
     }
   });
+}
+
+struct PackedFilter final : PackedForm {
+  PackedFilter(int64_t size, MemoryCategory category) : size_bytes(size), memory(size, category) {}
+  int64_t bytes() const override { return size_bytes; }
+  const int64_t size_bytes;
+  const Scratch memory;
+};
+
+std::shared_ptr<const PackedFilter> packed_filter(const ConvShape& s, const Weights& w) {
+  // The order depends on the weights' sizes alone.
+  if (auto kept = w.find<PackedFilter>([](const PackedFilter&) { return true; })) return kept;
+  auto made = std::make_shared<const PackedFilter>(
+      forward_scratch(s), w.keeps() ? MemoryCategory::Packed : MemoryCategory::Temporary);
+  pack_filter(s, w.as<float>(), made->memory.as<float>());
+  if (w.keeps()) w.keep(made);
+  return made;
 }
 
 /// One image; the next one follows it.
@@ -86,10 +104,10 @@ bool forward_is_faster(const ConvShape& s) {
          s.N >= 8;
 }
 
-void forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
+void forward(const ConvShape& s, const float* x, const Weights& w, const float* bias, float* y,
              const Epilogue* then) {
-  const Scratch filter(forward_scratch(s));
-  pack_filter(s, w, filter.as<float>());
+  const auto form = packed_filter(s, w);
+  const Scratch& filter = form->memory;
   parallel_for(0, s.N, 1, [&](int64_t first, int64_t last) {
     for (int64_t n = first; n < last; ++n) {
       const int64_t size = s.OH() * s.OW() * s.O;

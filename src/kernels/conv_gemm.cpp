@@ -80,23 +80,46 @@ template <class T> void reorder_weights(const ConvShape& s, const T* from, T* to
       }
 }
 
-template <class T> int64_t bytes(int64_t count) { return count * static_cast<int64_t>(sizeof(T)); }
+template <class T> int64_t bytes_of(int64_t count) {
+  return count * static_cast<int64_t>(sizeof(T));
+}
+
+/// The weights in that order.
+template <class T> struct Ordered final : PackedForm {
+  Ordered(const ConvShape& s, MemoryCategory category)
+      : size(bytes_of<T>(s.weight_count())), memory(size, category) {}
+  int64_t bytes() const override { return size; }
+  const int64_t size;
+  const Scratch memory;
+};
+
+template <class T>
+std::shared_ptr<const Ordered<T>> ordered_weights(const ConvShape& s, const Weights& w) {
+  // The order depends on the weights' sizes alone.
+  if (auto kept = w.find<Ordered<T>>([](const Ordered<T>&) { return true; })) return kept;
+  auto form = std::make_shared<const Ordered<T>>(
+      s, w.keeps() ? MemoryCategory::Packed : MemoryCategory::Temporary);
+  reorder_weights(s, w.as<T>(), form->memory.template as<T>(), false);
+  if (w.keeps()) w.keep(form);
+  return form;
+}
 
 /// Images of the weights' gradient go together, as one product, until their patches take 16 MiB.
 template <class T> int64_t images_together(const ConvShape& s, const Sizes& z) {
   return std::clamp<int64_t>(
-      (int64_t{1} << 24) / std::max<int64_t>(1, bytes<T>(z.pixels * z.patch)), 1,
+      (int64_t{1} << 24) / std::max<int64_t>(1, bytes_of<T>(z.pixels * z.patch)), 1,
       std::max<int64_t>(s.N, 1));
 }
 
 }  // namespace
 
-template <class T> void forward(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+template <class T>
+void forward(const ConvShape& s, const T* x, const Weights& w, const T* bias, T* y) {
   const Sizes z(s);
-  const Scratch ordered(bytes<T>(s.weight_count()));
-  reorder_weights(s, w, ordered.as<T>(), false);
+  const auto form = ordered_weights<T>(s, w);
+  const Scratch& ordered = form->memory;
   parallel_chunks(s.N, [&](int64_t n) {
-    const Scratch patches(z.plain ? 0 : bytes<T>(z.pixels * z.patch));
+    const Scratch patches(z.plain ? 0 : bytes_of<T>(z.pixels * z.patch));
     T* const out = y + n * z.pixels * s.O;
     if (bias != nullptr)
       for (int64_t p = 0; p < z.pixels; ++p) std::copy_n(bias, s.O, out + p * s.O);
@@ -113,12 +136,12 @@ template <class T> void forward(const ConvShape& s, const T* x, const T* w, cons
 }
 
 template <class T>
-void backward_data(const ConvShape& s, const T* dy, const T* w, const T* bias, T* dx) {
+void backward_data(const ConvShape& s, const T* dy, const Weights& w, const T* bias, T* dx) {
   const Sizes z(s);
-  const Scratch ordered(bytes<T>(s.weight_count()));
-  reorder_weights(s, w, ordered.as<T>(), false);
+  const auto form = ordered_weights<T>(s, w);
+  const Scratch& ordered = form->memory;
   parallel_chunks(s.N, [&](int64_t n) {
-    const Scratch patches(bytes<T>(z.pixels * z.patch));
+    const Scratch patches(bytes_of<T>(z.pixels * z.patch));
     T* const out = dx + n * s.in_pixels() * s.C;
     for (int64_t p = 0; p < s.in_pixels(); ++p) {
       if (bias != nullptr)
@@ -142,8 +165,8 @@ void backward_weights(const ConvShape& s, const T* x, const T* dy, T* dw, T* dbi
   const int64_t together = images_together<T>(s, z);
   const bool in_place = z.plain && s.groups == 1;
   const int64_t rows = s.OD() * s.OH();
-  const Scratch ordered(bytes<T>(s.weight_count()));
-  const Scratch patches(in_place ? 0 : bytes<T>(together * z.pixels * z.patch));
+  const Scratch ordered(bytes_of<T>(s.weight_count()));
+  const Scratch patches(in_place ? 0 : bytes_of<T>(together * z.pixels * z.patch));
   if (s.N == 0) std::fill_n(ordered.as<T>(), s.weight_count(), T(0));
   for (int64_t n = 0; n < s.N; n += together) {
     const int64_t images = std::min(together, s.N - n);
@@ -169,14 +192,14 @@ template <class T> int64_t scratch(const ConvShape& s, bool of_weights) {
   const bool in_place = z.plain && (of_weights ? s.groups == 1 : true);
   const int64_t images =
       of_weights ? images_together<T>(s, z) : std::min<int64_t>(s.N, get_num_threads());
-  return bytes<T>(s.weight_count() + (in_place ? 0 : images * z.pixels * z.patch));
+  return bytes_of<T>(s.weight_count() + (in_place ? 0 : images * z.pixels * z.patch));
 }
 
 template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias) {
   const int64_t rows = s.N * s.out_pixels();
   constexpr int64_t kPart = 1024;  // rows that one chunk sums
   const int64_t parts = (rows + kPart - 1) / kPart;
-  const Scratch sums(bytes<T>(parts * s.O));
+  const Scratch sums(bytes_of<T>(parts * s.O));
   parallel_chunks(parts, [&](int64_t p) {
     T* const sum = sums.as<T>() + p * s.O;
     std::fill_n(sum, s.O, T(0));
@@ -189,11 +212,11 @@ template <class T> void bias_gradient(const ConvShape& s, const T* dy, T* dbias)
     for (int64_t o = 0; o < s.O; ++o) dbias[o] += sums.as<T>()[p * s.O + o];
 }
 
-#define PELLUCID_INSTANTIATE(T)                                                       \
-  template void forward<T>(const ConvShape&, const T*, const T*, const T*, T*);       \
-  template void backward_data<T>(const ConvShape&, const T*, const T*, const T*, T*); \
-  template void backward_weights<T>(const ConvShape&, const T*, const T*, T*, T*);    \
-  template int64_t scratch<T>(const ConvShape&, bool);                                \
+#define PELLUCID_INSTANTIATE(T)                                                             \
+  template void forward<T>(const ConvShape&, const T*, const Weights&, const T*, T*);       \
+  template void backward_data<T>(const ConvShape&, const T*, const Weights&, const T*, T*); \
+  template void backward_weights<T>(const ConvShape&, const T*, const T*, T*, T*);          \
+  template int64_t scratch<T>(const ConvShape&, bool);                                      \
   template void bias_gradient<T>(const ConvShape&, const T*, T*);
 PELLUCID_INSTANTIATE(float)
 PELLUCID_INSTANTIATE(double)

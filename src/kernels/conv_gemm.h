@@ -6,9 +6,9 @@
 namespace pellucid::kernels::conv_gemm {
 
 template <class T>
-void forward(const ConvShape& shape, const T* x, const T* w, const T* bias, T* y);
+void forward(const ConvShape& shape, const T* x, const Weights& w, const T* bias, T* y);
 template <class T>
-void backward_data(const ConvShape& shape, const T* dy, const T* w, const T* bias, T* dx);
+void backward_data(const ConvShape& shape, const T* dy, const Weights& w, const T* bias, T* dx);
 template <class T>
 void backward_weights(const ConvShape& shape, const T* x, const T* dy, T* dw, T* dbias);
 /// The most bytes that one of these three takes for itself.

@@ -68,6 +68,7 @@ memory::desc weight_desc(const ConvShape& s, bool any) {
 std::shared_ptr<Convolution> finish(const Key& key, const dnnl::primitive_desc_base& pd,
                                     dnnl::primitive run) {
   auto made = std::make_shared<Convolution>();
+  made->key = key;
   const ConvShape& s = key.shape;
   made->run = std::move(run);
   made->x = input_desc(s);
@@ -173,9 +174,12 @@ class Cache {
 
 }  // namespace
 
-std::shared_ptr<Convolution> get(const Key& key) {
+std::shared_ptr<Convolution> get(const Key& key, PrimitiveSlot* slot) {
   static Cache* const cache = new Cache;  // never destroyed: threads may outlive static objects
-  return cache->get(key);
+  if (slot == nullptr) return cache->get(key);
+  auto kept = std::static_pointer_cast<Convolution>(*slot);
+  if (kept == nullptr || kept->key != key) *slot = kept = cache->get(key);
+  return kept;
 }
 
 }  // namespace conv_primitive

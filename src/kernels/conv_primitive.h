@@ -22,6 +22,7 @@ struct Key {
 
 /// A primitive with the descriptions of what it reads and writes.
 struct Convolution {
+  Key key;
   dnnl::primitive run;
   dnnl::primitive
       pack;  // between plain and the primitive's own weights; empty if they are the same
@@ -31,7 +32,7 @@ struct Convolution {
 };
 
 /// The primitive of a key, which must be asked for with as many OpenMP threads set as the key says.
-std::shared_ptr<Convolution> get(const Key& key);
+std::shared_ptr<Convolution> get(const Key& key, PrimitiveSlot* slot = nullptr);
 
 inline int64_t size_of(const dnnl::memory::desc& d) { return static_cast<int64_t>(d.get_size()); }
 

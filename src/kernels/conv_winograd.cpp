@@ -19,13 +19,14 @@ namespace pellucid::kernels::conv_winograd {
 #ifdef PELLUCID_ONE_ISA
 
 bool forward_is_faster(const ConvShape&) { return false; }
-bool forward(const ConvShape&, const float*, const float*, const float*, float*, const Epilogue*) {
+bool forward(const ConvShape&, const float*, const Weights&, const float*, float*,
+             const Epilogue*) {
   return false;
 }
 bool forward_has_blocks(const ConvShape&) { return false; }
 int64_t forward_scratch(const ConvShape&) { return 0; }
 bool data_is_faster(const ConvShape&) { return false; }
-bool backward_data(const ConvShape&, const float*, const float*, const float*, float*) {
+bool backward_data(const ConvShape&, const float*, const Weights&, const float*, float*) {
   return false;
 }
 int64_t data_scratch(const ConvShape&) { return 0; }
@@ -99,9 +100,54 @@ void multiply(const Group& g, const float* panel, const float* bias, float* y, A
   transform_output_v4(g.grid, sums, step, g.first, tiles, bias, y);
 }
 
+/// How filters lie in memory, for the forward convolution and for the gradient of the input.
+struct FilterOrder {
+  int64_t lane_step, depth_step;
+  bool turned;
+};
+
 /// The filter of the panel that begins with output `o`.
-Filter panel_of(const Filter& f, int64_t o) {
-  return {f.w + o * f.lane_step, f.lane_step, f.depth_step, f.turned};
+Filter panel_of(const float* w, const FilterOrder& f, int64_t o) {
+  return {w + o * f.lane_step, f.lane_step, f.depth_step, f.turned};
+}
+
+/// All panels of a filter, transformed.
+struct TransformedFilter final : PackedForm {
+  TransformedFilter(int64_t size, bool t, MemoryCategory category)
+      : size_bytes(size), turned(t), memory(size, category) {}
+  int64_t bytes() const override { return size_bytes; }
+  const int64_t size_bytes;
+  const bool turned;
+  const Scratch memory;
+};
+
+int64_t filter_bytes(const Grid& g) { return g.O / kColumns * panel_size(g.C) * kSize; }
+
+std::shared_ptr<const TransformedFilter> kept_filter(const Weights& w, bool turned) {
+  return w.find<TransformedFilter>([&](const TransformedFilter& f) { return f.turned == turned; });
+}
+
+/// Null where a weight is not finite.
+std::shared_ptr<const TransformedFilter> transform_filter(const Grid& g, const Weights& weights,
+                                                          const FilterOrder& order) {
+  const MemoryCategory category =
+      weights.keeps() ? MemoryCategory::Packed : MemoryCategory::Temporary;
+  auto made = std::make_shared<const TransformedFilter>(filter_bytes(g), order.turned, category);
+  const float* const w = weights.as<float>();
+  const int64_t panels = g.O / kColumns, size = panel_size(g.C);
+  std::atomic<bool> finite{true};
+  parallel_for(0, panels * g.C, std::max<int64_t>(1, 4096 / kColumns), [&](int64_t b, int64_t e) {
+    for (int64_t i = b; i < e;) {
+      const int64_t panel = i / g.C, end = std::min(e, (panel + 1) * g.C);
+      if (!transform_filter_v4(panel_of(w, order, panel * kColumns), g.C, i - panel * g.C,
+                               end - panel * g.C, made->memory.as<float>() + panel * size))
+        finite = false;
+      i = end;
+    }
+  });
+  if (!finite) return nullptr;
+  if (weights.keeps()) weights.keep(made);
+  return made;
 }
 
 /// What run_by_tiles takes for itself: for all tasks together, and for each.
@@ -110,7 +156,7 @@ struct TileMemory {
       : most(tiles_in(kGroupBytes, g.C)),
         tasks(tile::divide_up(g.count, most)),
         step(component_step(most, g.C)),
-        filter(g.O / kColumns * panel_size(g.C) * kSize),
+        filter(filter_bytes(g)),
         pixels(kComponents * step * kSize),
         sums(sums_bytes(most)) {}
   int64_t most, tasks, step;     // tiles of a task
@@ -138,21 +184,14 @@ void finish_tiles(const Grid& g, int64_t first, int64_t last, const float* y,
   }
 }
 
-bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const float* bias, float* y,
-                  const Epilogue* then) {
+bool run_by_tiles(const Grid& g, const float* x, const Weights& w, const FilterOrder& order,
+                  const float* bias, float* y, const Epilogue* then) {
   const TileMemory memory(g);
   const int64_t panels = g.O / kColumns, size = panel_size(g.C);
-  const Scratch packed(memory.filter);
+  auto filter = kept_filter(w, order.turned);
+  if (!filter) filter = transform_filter(g, w, order);
+  if (!filter) return false;
   std::atomic<bool> finite{true};
-  parallel_for(0, panels * g.C, std::max<int64_t>(1, 4096 / kColumns), [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e;) {
-      const int64_t panel = i / g.C, end = std::min(e, (panel + 1) * g.C);
-      if (!transform_filter_v4(panel_of(filter, panel * kColumns), g.C, i - panel * g.C,
-                               end - panel * g.C, packed.as<float>() + panel * size))
-        finite = false;
-      i = end;
-    }
-  });
   const int64_t most = memory.most, step = memory.step;
   parallel_for(0, memory.tasks, 1, [&](int64_t b, int64_t e) {
     const Scratch pixels(memory.pixels), sums(memory.sums);
@@ -163,9 +202,9 @@ bool run_by_tiles(const Grid& g, const float* x, const Filter& filter, const flo
       const int64_t here = input_place(g, last), next = input_place(g, last + most) - here;
       for (int64_t panel = 0; panel < panels; ++panel) {
         const int64_t o = panel * kColumns;
-        multiply({g, pixels.as<float>(), step, first, last}, packed.as<float>() + panel * size,
-                 bias == nullptr ? nullptr : bias + o, y + o,
-                 {x + here + next / panels * panel, next / panels}, sums.as<float>());
+        multiply({g, pixels.as<float>(), step, first, last},
+                 filter->memory.as<float>() + panel * size, bias == nullptr ? nullptr : bias + o,
+                 y + o, {x + here + next / panels * panel, next / panels}, sums.as<float>());
       }
       if (then != nullptr) finish_tiles(g, first, last, y, *then);
     }
@@ -186,9 +225,15 @@ struct PanelMemory {
   int64_t pixels, panel, sums;  // bytes
 };
 
-bool run_by_panels(const Grid& g, const float* x, const Filter& filter, const float* bias,
-                   float* y) {
+bool run_by_panels(const Grid& g, const float* x, const Weights& weights, const FilterOrder& order,
+                   const float* bias, float* y) {
   const PanelMemory memory(g);
+  auto filter = kept_filter(weights, order.turned);
+  if (!filter && weights.keeps()) {
+    filter = transform_filter(g, weights, order);
+    if (!filter) return false;
+  }
+  const float* const w = filter ? nullptr : weights.as<float>();
   const int64_t most = memory.most, step = memory.step, group = memory.group;
   const Scratch pixels(memory.pixels);
   std::atomic<bool> finite{true};
@@ -199,16 +244,17 @@ bool run_by_panels(const Grid& g, const float* x, const Filter& filter, const fl
         finite = false;
     });
     parallel_for(0, g.O / kColumns, 1, [&](int64_t b, int64_t e) {
-      const Scratch panel(memory.panel), sums(memory.sums);
+      const Scratch own(filter ? 0 : memory.panel), sums(memory.sums);
       for (int64_t o = b * kColumns; o < e * kColumns; o += kColumns) {
-        if (!transform_filter_v4(panel_of(filter, o), g.C, 0, g.C, panel.as<float>()))
+        const float* const panel =
+            filter ? filter->memory.as<float>() + o / kColumns * panel_size(g.C) : own.as<float>();
+        if (!filter && !transform_filter_v4(panel_of(w, order, o), g.C, 0, g.C, own.as<float>()))
           finite = false;
         if (!finite) return;
         for (int64_t t = 0; t < last - first; t += group) {
           const int64_t end = std::min(last - first, t + group);
-          multiply({g, pixels.as<float>() + t * g.C, step, first + t, first + end},
-                   panel.as<float>(), bias == nullptr ? nullptr : bias + o, y + o, {nullptr, 0},
-                   sums.as<float>());
+          multiply({g, pixels.as<float>() + t * g.C, step, first + t, first + end}, panel,
+                   bias == nullptr ? nullptr : bias + o, y + o, {nullptr, 0}, sums.as<float>());
         }
       }
     });
@@ -239,10 +285,10 @@ bool is_faster(const ConvShape& s) {
          Grid(s).count >= (has_small_filter(s) ? 64 : 112);
 }
 
-bool run(const ConvShape& s, const float* x, const Filter& filter, const float* bias, float* y,
-         const Epilogue* then = nullptr) {
-  return has_small_filter(s) ? run_by_tiles(Grid(s), x, filter, bias, y, then)
-                             : run_by_panels(Grid(s), x, filter, bias, y);
+bool run(const ConvShape& s, const float* x, const Weights& w, const FilterOrder& order,
+         const float* bias, float* y, const Epilogue* then = nullptr) {
+  return has_small_filter(s) ? run_by_tiles(Grid(s), x, w, order, bias, y, then)
+                             : run_by_panels(Grid(s), x, w, order, bias, y);
 }
 
 int64_t scratch(const ConvShape& s) {
@@ -260,18 +306,18 @@ int64_t scratch(const ConvShape& s) {
 bool forward_is_faster(const ConvShape& s) { return serves(s) && is_faster(s); }
 int64_t forward_scratch(const ConvShape& s) { return scratch(s); }
 
-bool forward(const ConvShape& s, const float* x, const float* w, const float* bias, float* y,
+bool forward(const ConvShape& s, const float* x, const Weights& w, const float* bias, float* y,
              const Epilogue* then) {
-  return run(s, x, {w, s.C * 9, 9, false}, bias, y, then);
+  return run(s, x, w, {s.C * 9, 9, false}, bias, y, then);
 }
 bool forward_has_blocks(const ConvShape& s) { return has_small_filter(s); }
 
 bool data_is_faster(const ConvShape& s) { return serves(s) && is_faster(of_gradient(s)); }
 int64_t data_scratch(const ConvShape& s) { return scratch(of_gradient(s)); }
 
-bool backward_data(const ConvShape& s, const float* dy, const float* w, const float* bias,
+bool backward_data(const ConvShape& s, const float* dy, const Weights& w, const float* bias,
                    float* dx) {
-  return run(of_gradient(s), dy, {w, 9, s.C * 9, true}, bias, dx);
+  return run(of_gradient(s), dy, w, {9, s.C * 9, true}, bias, dx);
 }
 
 #endif

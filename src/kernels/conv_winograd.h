@@ -15,7 +15,7 @@ namespace pellucid::kernels::conv_winograd {
 bool forward_is_faster(const ConvShape& shape);
 /// As conv_forward, or false. An epilogue, which may be null, is called for blocks of y while the
 /// result may still turn out to be false; only where forward_has_blocks.
-bool forward(const ConvShape& shape, const float* x, const float* w, const float* bias, float* y,
+bool forward(const ConvShape& shape, const float* x, const Weights& w, const float* bias, float* y,
              const Epilogue* then = nullptr);
 bool forward_has_blocks(const ConvShape& shape);
 /// The most bytes that `forward` takes for itself; likewise below.
@@ -23,7 +23,7 @@ int64_t forward_scratch(const ConvShape& shape);
 
 bool data_is_faster(const ConvShape& shape);
 /// As conv_backward_data, or false.
-bool backward_data(const ConvShape& shape, const float* dy, const float* w, const float* bias,
+bool backward_data(const ConvShape& shape, const float* dy, const Weights& w, const float* bias,
                    float* dx);
 int64_t data_scratch(const ConvShape& shape);
 

@@ -8,6 +8,7 @@
 #include "kernels/conv.h"
 #include "kernels/copy.h"
 #include "ops/root.h"
+#include "tensor/weights.h"
 
 namespace pellucid {
 namespace {
@@ -193,7 +194,20 @@ void infer_convolution(Call& c) {
   make_image_output(c, g.output_sizes);
 }
 
+// Whether a call at once is one of a model that does not learn now, so that the next one may have
+// the same weights.
+bool may_repeat(const Call& c) {
+  return !autograd::GradMode::is_enabled() || !(c.in(0).requires_grad() || c.in(1).requires_grad());
+}
+
+// The primitive that a call of a program keeps.
+kernels::PrimitiveSlot* primitive_of(const Call& c) {
+  detail::CapturedWeights* const captured = detail::captured_weights_of(c.in(1));
+  return captured ? &captured->primitive : nullptr;
+}
+
 void run_convolution(Call& c) {
+  const bool repeats = may_repeat(c);
   const NoGradGuard off;
   const Params p(c, 0);
   const kernels::ConvShape s = geometry(c, p, c.in(0).sizes(), c.in(1).sizes()).shape;
@@ -203,18 +217,19 @@ void run_convolution(Call& c) {
     c.described()->repeats = true;
     return;
   }
-  const Tensor x = image(c.in(0)), w = row_major(c.in(1)),
-               bias = c.has_in(2) ? row_major(c.in(2)) : Tensor();
+  const Tensor x = image(c.in(0)), bias = c.has_in(2) ? row_major(c.in(2)) : Tensor();
+  const detail::HeldWeights w(c.in(1), row_major, repeats);
+  kernels::PrimitiveSlot* const slot = primitive_of(c);
   run_into(c.out(), [&](auto v, const Tensor& out) {
     using T = decltype(v);
     const T* const b = bias.defined() ? bias.raw<T>() : nullptr;
     T* const y = out.raw<T>();
     if (p.transposed) {
-      kernels::conv_backward_data<T>(s, x.raw<T>(), w.raw<T>(), b, y);
+      kernels::conv_backward_data<T>(s, x.raw<T>(), w, b, y, slot);
     } else if (s.C == 0) {  // sums over no channels
       for (int64_t i = 0; i < out.numel(); ++i) y[i] = b ? b[i % s.O] : T(0);
     } else {
-      kernels::conv_forward<T>(s, x.raw<T>(), w.raw<T>(), b, y, {}, epilogue_of(c));
+      kernels::conv_forward<T>(s, x.raw<T>(), w, b, y, epilogue_of(c), slot);
     }
   });
 }
@@ -294,12 +309,13 @@ void run_backward_input(Call& c) {
   const NoGradGuard off;
   const kernels::ConvShape s = input_geometry(c).shape;
   const Tensor g = image(c.in(0)), w = row_major(c.in(1));
+  kernels::PrimitiveSlot* const slot = primitive_of(c);
   run_into(c.out(), [&](auto v, const Tensor& out) {
     using T = decltype(v);
     if (Params(c, 1).transposed)
-      kernels::conv_forward<T>(s, g.raw<T>(), w.raw<T>(), nullptr, out.raw<T>());
+      kernels::conv_forward<T>(s, g.raw<T>(), w.raw<T>(), nullptr, out.raw<T>(), nullptr, slot);
     else
-      kernels::conv_backward_data<T>(s, g.raw<T>(), w.raw<T>(), nullptr, out.raw<T>());
+      kernels::conv_backward_data<T>(s, g.raw<T>(), w.raw<T>(), nullptr, out.raw<T>(), slot);
   });
 }
 
@@ -349,13 +365,14 @@ void run_backward_weight(Call& c) {
   const Tensor g = image(c.in(0)), x = image(c.in(1));
   Tensor bias = c.flag(7) ? c.out(1) : Tensor();
   if (bias.defined() && bias.dtype() != g.dtype()) bias = empty(bias.sizes(), g.dtype());
+  kernels::PrimitiveSlot* const slot = primitive_of(c);
   run_into(c.out(), [&](auto v, const Tensor& out) {
     using T = decltype(v);
     T* const b = bias.defined() && !transposed ? bias.raw<T>() : nullptr;
     if (transposed)
-      kernels::conv_backward_weights<T>(s, g.raw<T>(), x.raw<T>(), out.raw<T>(), b);
+      kernels::conv_backward_weights<T>(s, g.raw<T>(), x.raw<T>(), out.raw<T>(), b, slot);
     else
-      kernels::conv_backward_weights<T>(s, x.raw<T>(), g.raw<T>(), out.raw<T>(), b);
+      kernels::conv_backward_weights<T>(s, x.raw<T>(), g.raw<T>(), out.raw<T>(), b, slot);
   });
   if (!bias.defined()) return;
   if (transposed) bias = channel_sums(g);

@@ -50,7 +50,7 @@ void check_seen(const Tensor& t) {
   const detail::TensorImpl& impl = t.impl();
   if (t.use_count() > 1 || !impl.storage) return;
   const detail::Storage& storage = *impl.storage;
-  if (storage.borrowed || storage.deleter || storage.pointer_given_out.load()) return;
+  if (storage.borrowed || storage.deleter || storage.pointer_given_out()) return;
   if (impl.base && impl.base.use_count() > 1) return;
   PELLUCID_CHECK(detail::holders(*impl.storage) > (impl.base ? 2u : 1u), ValueError,
                  "operator=: the tensor on the left ({}) is a temporary that nothing else sees, so "

@@ -22,6 +22,7 @@ void run_users(const Storage& s);
 inline void settle(const Storage& s) {
   if (s.captured.load(std::memory_order_acquire) != 0) [[unlikely]]
     run_users(s);
+  bytes_change(const_cast<Storage&>(s));
 }
 
 }  // namespace pellucid::detail

@@ -81,7 +81,7 @@ Ref<Storage> phantom_storage(size_t bytes, bool with_values) {
   s->category = category;
   // As a storage of the allocator: gradients may be added into it, nobody else knows its address.
   s->borrowed = false;
-  s->pointer_given_out = false;
+  s->notes = 0;
   if (ledger) ledger->add(bytes, category);
   return s;
 }

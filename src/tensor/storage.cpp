@@ -34,7 +34,7 @@ struct ExternalUse {
 using FileKey = std::pair<dev_t, ino_t>;
 
 /// Those uses by storage, and which memory files this process has mapped, so that tensors that
-/// arrive one by one share a storage again. Every storage in here has `pointer_given_out`, and
+/// arrive one by one share a storage again. Every storage in here has kPointerGivenOut, and
 /// leaves before it dies.
 struct UseTable {
   std::mutex mutex;
@@ -109,7 +109,7 @@ void adopt_mapping(Storage& s, void* data, int file, size_t bytes, FileKey key) 
   s.bytes = bytes;
   // Other processes see the bytes: no result may be written over them, none may be cached.
   s.borrowed = true;
-  s.pointer_given_out = true;
+  s.note_pointer_given_out();
   fcntl(file, F_SETFD, FD_CLOEXEC);
   Storage* const self = &s;  // whose category may change
   s.deleter = std::make_unique<std::function<void(void*)>>([=](void* p) {
@@ -128,7 +128,7 @@ void adopt_mapping(Storage& s, void* data, int file, size_t bytes, FileKey key) 
 ExportedStorage::ExportedStorage(Ref<Storage> storage) : storage_(std::move(storage)) {
   if (!storage_) return;
   settle(*storage_);
-  storage_->pointer_given_out.store(true, std::memory_order_relaxed);
+  storage_->note_pointer_given_out();
   UseTable& table = UseTable::get();
   const std::lock_guard lock(table.mutex);
   ExternalUse& use = table.of[storage_.get()];
@@ -145,9 +145,12 @@ ExportedStorage::~ExportedStorage() {
 
 namespace {
 
-/// Takes a storage from the table; false where open_shared_storage has given out a new reference
-/// meanwhile, so that it lives on. A sole owner's last reference is still counted here (Ref).
-bool forget_use(Storage* s) {
+/// Forgets what is held of a storage, and takes it from the table; false where open_shared_storage
+/// has given out a new reference meanwhile, so that it lives on. A sole owner's last reference is
+/// still counted here (Ref).
+[[gnu::noinline]] bool forget_use(Storage* s) {
+  bytes_change(*s);
+  if (!s->pointer_given_out()) return true;
   UseTable& table = UseTable::get();
   const std::lock_guard lock(table.mutex);
   const auto found = table.of.find(s);
@@ -165,14 +168,14 @@ bool forget_use(Storage* s) {
 }  // namespace
 
 void Storage::destroy(Storage* s) noexcept {
-  if (s->pointer_given_out.load(std::memory_order_relaxed) && !forget_use(s)) return;
+  if (s->notes.load(std::memory_order_relaxed) != 0 && !forget_use(s)) return;
   free_bytes(take_bytes(*s));
   s->~Storage();
   pool_release(s, sizeof(Storage));
 }
 
 int shared_file_of(const Storage& s) {
-  if (!s.pointer_given_out.load(std::memory_order_relaxed)) return -1;
+  if (!s.pointer_given_out()) return -1;
   UseTable& table = UseTable::get();
   const std::lock_guard lock(table.mutex);
   const auto found = table.of.find(&s);

@@ -92,7 +92,7 @@ void* Tensor::data_ptr() const {
   if (!t.storage) return nullptr;
   detail::require_values(t, "data_ptr");
   detail::settle(*t.storage);  // what the program writes there must not reach calls from before
-  t.storage->pointer_given_out.store(true, std::memory_order_relaxed);
+  t.storage->note_pointer_given_out();
   return t.data();
 }
 

@@ -100,7 +100,7 @@ Ref<Storage> borrow_storage(void* data, size_t bytes, std::function<void(void*)>
   s->data = data;
   s->bytes = bytes;
   s->borrowed = true;
-  s->pointer_given_out = true;
+  s->notes = Storage::kPointerGivenOut;
   if (deleter) s->deleter = std::make_unique<std::function<void(void*)>>(std::move(deleter));
   return ref;
 }

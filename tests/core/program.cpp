@@ -117,6 +117,36 @@ TEST_CASE("program: results, parts and changes in place") {
   }
 }
 
+// A kernel may put its input in another order by an op, which makes a hidden layout visible.
+TEST_CASE("program: a kernel that orders its input anew reads it in every run") {
+  const LazyGuard outermost(false);
+  const NoGradGuard off;
+  const Tensor weight = rand({16, 8, 3}), scale = rand({16}), volume = rand({4, 3, 3, 3, 3});
+  const Tensor half = rand({8, 3, 3, 3}).to(kBFloat16), next = rand({4, 8, 3, 3}).to(kBFloat16);
+  const std::vector<std::function<Tensor(const Tensor&)>> functions = {
+      [&](const Tensor& x) {
+        return batch_norm(conv1d(x, weight), scale, scale, {}, {}, true, 0.1, 1e-5);
+      },
+      [&](const Tensor& x) {
+        return batch_norm(conv1d(x, weight), {}, {}, scale, scale, false, 0.1, 1e-5).relu() + 1;
+      },
+      [&](const Tensor& x) {
+        return max_pool3d(conv3d(x.view({1, 3, 4, 6, 10}), volume), {2, 2, 2});
+      },
+      [&](const Tensor& x) {
+        return conv2d(conv2d(x.view({1, 3, 6, 40}).to(kBFloat16), half), next);
+      }};
+  for (const auto& f : functions) {
+    auto compiled = compile([&](const Tensor& x) { return f(x); }, CompileMode::Always);
+    const auto shape =
+        &f < &functions[2] ? std::vector<int64_t>{3, 8, 30} : std::vector<int64_t>{720};
+    for (int i = 0; i < 5; ++i) {
+      const Tensor x = randn(shape);
+      CHECK(compiled(x).equal(f(x)));
+    }
+  }
+}
+
 TEST_CASE("program: memory of a run is what the plan says, and nothing stays") {
   const Tensor x = rand({256, 256});
   const NoGradGuard off;

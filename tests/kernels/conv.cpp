@@ -322,24 +322,74 @@ TEST_CASE_TEMPLATE("conv: an empty batch gives zero gradients", T, float, double
   CHECK(dbias == std::vector<T>(3, T(0)));
 }
 
-TEST_CASE("conv: packed weights are reused for the same version only, and primitives are kept") {
-  const ConvShape s{.N = 2, .C = 16, .H = 6, .W = 6, .O = 32, .KH = 3, .KW = 3};
-  const auto x = random_values<float>(s.N * s.H * s.W * s.C, 1);
-  auto w = random_values<float>(s.weight_count(), 2);
-  const int64_t count = s.N * s.OH() * s.OW() * s.O;
-  std::vector<float> y0(count), y1(count), y2(count), fresh(count);
-  kernels::PackedWeight packed;
-  kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, y0.data(), {&packed, 1});
-  REQUIRE(packed.bytes() > 0);  // this shape's primitive wants another order
-  const int64_t built = kernels::conv_primitives_built();
-  for (float& v : w) v *= 2;
-  kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, y1.data(), {&packed, 1});
-  CHECK(y1 == y0);  // the caller promised that version 1 did not change
-  kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, y2.data(), {&packed, 2});
-  kernels::conv_forward<float>(s, x.data(), w.data(), nullptr, fresh.data());
-  CHECK(y2 == fresh);
-  CHECK(y2 != y0);
-  CHECK(kernels::conv_primitives_built() == built);
+// Keeps one form, as an owner of weights does.
+class KeptWeights final : public kernels::Weights {
+ public:
+  explicit KeptWeights(const void* values) : Weights(values) {}
+  bool keeps() const override { return true; }
+  void keep(std::shared_ptr<const kernels::PackedForm> form) const override { form_ = form; }
+  bool has_form() const { return form_ != nullptr; }
+
+ protected:
+  std::shared_ptr<const kernels::PackedForm> find_form(const Fits& fits) const override {
+    return form_ && fits(*form_) ? form_ : nullptr;
+  }
+
+ private:
+  mutable std::shared_ptr<const kernels::PackedForm> form_;
+};
+
+// One for each way that a convolution takes (conv.cpp).
+const ConvShape kWays[] = {
+    {.N = 2, .C = 16, .H = 6, .W = 6, .O = 32, .KH = 3, .KW = 3},  // oneDNN
+    {.N = 2,
+     .C = 32,
+     .H = 26,
+     .W = 26,
+     .O = 64,
+     .KH = 3,
+     .KW = 3,
+     .pad_h = 1,
+     .pad_w = 1},  // tiles
+    {.N = 2,
+     .C = 256,
+     .H = 16,
+     .W = 16,
+     .O = 256,
+     .KH = 3,
+     .KW = 3,
+     .pad_h = 1,
+     .pad_w = 1},                                                                // panels
+    {.N = 8, .C = 16, .H = 14, .W = 14, .O = 32, .KH = 5, .KW = 5},              // direct
+    {.N = 2, .C = 32, .H = 9, .W = 9, .O = 32, .KH = 3, .KW = 3, .groups = 32},  // depthwise
+    {.N = 3, .C = 64, .H = 8, .W = 8, .O = 64, .stride_h = 2, .stride_w = 2},    // 1x1
+    {.N = 2, .C = 7, .H = 9, .W = 8, .O = 6, .KH = 3, .KW = 2, .dilation_h = 2}};
+
+TEST_CASE_TEMPLATE("conv: weights that were kept in another order give the same bits", T, float,
+                   double) {
+  for (const ConvShape& s : kWays) {
+    CAPTURE(s.C);
+    CAPTURE(s.KH);
+    const int64_t in = s.N * s.H * s.W * s.C, out = s.N * s.OH() * s.OW() * s.O;
+    const auto x = random_values<T>(in, 1), dy = random_values<T>(out, 3);
+    auto w = random_values<T>(s.weight_count(), 2);
+    std::vector<T> y(out), dx(in), kept_y(out), kept_dx(in);
+    kernels::conv_forward<T>(s, x.data(), w.data(), nullptr, y.data());
+    kernels::conv_backward_data<T>(s, dy.data(), w.data(), nullptr, dx.data());
+    const KeptWeights forward(w.data()), backward(w.data());
+    for (int round = 0; round < 3; ++round) {
+      kernels::PrimitiveSlot slot;
+      kernels::conv_forward<T>(s, x.data(), forward, nullptr, kept_y.data(), nullptr, &slot);
+      kernels::conv_backward_data<T>(s, dy.data(), backward, nullptr, kept_dx.data(), &slot);
+      CHECK(kept_y == y);
+      CHECK(kept_dx == dx);
+      // The owner promised that nothing changed: what was kept is read, not the weights.
+      if (forward.has_form() && backward.has_form()) std::fill(w.begin(), w.end(), T(0));
+    }
+    const int64_t built = kernels::conv_primitives_built();
+    kernels::conv_forward<T>(s, x.data(), forward, nullptr, kept_y.data());
+    CHECK(kernels::conv_primitives_built() == built);
+  }
 }
 
 TEST_CASE("conv: NaN in the input reaches the outputs that read it, and no others") {

@@ -206,3 +206,58 @@ def test_traced_programs_run_by_name():
     assert torch.equal(program(x), net(x).detach())
     with pytest.raises(ValueError, match="asks for a value"):
         torch.jit.trace(lambda x: x * x.sum().item(), torch.ones(2))
+
+
+def test_weights_that_were_kept_packed_are_never_stale():
+    """Convolutions keep weights in another order between calls of inference, until anything changes them."""
+    x = torch.randn(2, 32, 26, 26)
+    other = torch.randn(64, 32, 3, 3)
+
+    def through_numpy(w):
+        w.numpy()[0] = 3
+
+    def through_an_array_from_before(w, kept=[]):
+        kept.append(w.numpy())
+        F.conv2d(x, w), F.conv2d(x, w), F.conv2d(x, w)
+        kept[-1][1] = 5
+
+    def through_dlpack(w):
+        torch.from_dlpack(w)[2] = 7
+
+    def through_data(w):
+        w.data.add_(1)
+
+    def through_a_new_tensor(w):
+        w.data = other.clone()
+
+    def through_set(w):
+        w.set_(other.clone())
+
+    def through_a_module(w):
+        conv = nn.Conv2d(32, 64, 3, bias=False)
+        conv.weight.data = w
+        conv.load_state_dict({"weight": other})
+
+    def through_an_optimizer(w):
+        p = nn.Parameter(w)
+        p.grad = other.clone()
+        torch.optim.SGD([p], lr=0.5).step()
+
+    def through_shared_memory(w):
+        w.share_memory_()
+        w.mul_(2)
+
+    changes = [through_numpy, through_an_array_from_before, through_dlpack, through_data, through_a_new_tensor, through_set,
+               through_a_module, through_an_optimizer, through_shared_memory]
+    with torch.no_grad():
+        for change in changes:
+            w = torch.randn(64, 32, 3, 3)
+            compiled = torch.compile(lambda x: F.conv2d(x, w).relu(), mode="max-autotune")
+            for _ in range(4):
+                compiled(x)
+                F.conv2d(x, w)
+            change(w)
+            expected = F.conv2d(x, w.clone())
+            for _ in range(4):
+                assert torch.equal(F.conv2d(x, w), expected), change.__name__
+                assert torch.equal(compiled(x), expected.relu()), change.__name__

@@ -35,11 +35,11 @@ TEST_CASE("tensor: item gives the value in its category") {
 
 TEST_CASE("tensor: data_ptr checks the type and marks the storage") {
   const Tensor t = ones({3});
-  CHECK(!t.impl().storage->pointer_given_out);
+  CHECK(!t.impl().storage->pointer_given_out());
   CHECK(t.const_data_ptr<float>()[2] == 1);
-  CHECK(!t.impl().storage->pointer_given_out);
+  CHECK(!t.impl().storage->pointer_given_out());
   t.data_ptr<float>()[1] = 5;
-  CHECK(t.impl().storage->pointer_given_out);
+  CHECK(t.impl().storage->pointer_given_out());
   CHECK(t[1].item<float>() == 5);
   CHECK_THROWS_AS(t.data_ptr<double>(), TypeError);
   CHECK(t.accessor<float, 1>()[1] == 5);

@@ -33,9 +33,18 @@ struct PELLUCID_API Storage : RefCounted {
   size_t bytes = 0;
   std::atomic<uint32_t> version{0};
   MemoryCategory category = MemoryCategory::Other;
-  /// True once a mutable pointer was given to the program: then nothing derived from the bytes may
-  /// be cached.
-  std::atomic<bool> pointer_given_out{false};
+  /// Of kPointerGivenOut, kHeld.
+  std::atomic<uint8_t> notes{0};
+  /// A mutable pointer was given to the program: then nothing derived from the bytes may be kept.
+  static constexpr uint8_t kPointerGivenOut = 1;
+  /// Something derived from the bytes is kept (tensor/weights.h): whoever changes them drops it.
+  static constexpr uint8_t kHeld = 2;
+  bool pointer_given_out() const {
+    return (notes.load(std::memory_order_relaxed) & kPointerGivenOut) != 0;
+  }
+  void note_pointer_given_out() {
+    if (!pointer_given_out()) notes.fetch_or(kPointerGivenOut, std::memory_order_relaxed);
+  }
   /// Set for memory that is not the allocator's (from_blob).
   std::unique_ptr<std::function<void(void*)>> deleter;
   bool borrowed = false;
@@ -51,6 +60,14 @@ struct PELLUCID_API Storage : RefCounted {
 
   static void destroy(Storage* s) noexcept;
 };
+
+/// Forgets what is kept of a storage.
+PELLUCID_API void drop_held(Storage& s) noexcept;
+/// To be called after the bytes of a storage changed, and before they do (settle()).
+inline void bytes_change(Storage& s) noexcept {
+  if (s.notes.load(std::memory_order_relaxed) & Storage::kHeld) [[unlikely]]
+    drop_held(s);
+}
 
 /// Runs the captured calls that write a storage, and what they need, unless this thread is running
 /// them.
@@ -88,6 +105,7 @@ struct PELLUCID_API TensorImpl : RefCounted {
   /// Counts an in-place change.
   void bump_version() const {
     if (!untracked) storage->version.fetch_add(1, std::memory_order_relaxed);
+    bytes_change(*storage);
   }
   /// Sets sizes with row-major strides; checks that numel fits int64.
   void set_contiguous(IntArrayRef new_sizes);
