@@ -124,7 +124,8 @@ template <class T> int64_t condense_scratch(int64_t n) { return 3 * padded_size<
 template <class T>
 void condense_symmetric(int64_t n, T* a, T* v, T* tau, double* diagonal, double* beside,
                         T* scratch) {
-  const auto [rows, stride] = padded_size<T>(n);
+  const PaddedSize size = padded_size<T>(n);
+  const int64_t rows = size.rows, stride = size.stride;
   T* const y = scratch;
   T* const w = y + stride;
   std::fill_n(scratch, 2 * stride, T(0));
@@ -170,7 +171,8 @@ void condense_symmetric(int64_t n, T* a, T* v, T* tau, double* diagonal, double*
 template <class T>
 void condense_square(int64_t n, T* a, T* q, T* q_tau, T* p, T* p_tau, double* diagonal,
                      double* above, T* scratch) {
-  const auto [rows, stride] = padded_size<T>(n);
+  const PaddedSize size = padded_size<T>(n);
+  const int64_t rows = size.rows, stride = size.stride;
   T* const x = scratch;        // a p
   T* const y = x + stride;     // q^T a
   T* const sums = y + stride;  // the next y

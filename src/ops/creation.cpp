@@ -55,7 +55,8 @@ int64_t range_length(const Range& r, DType dtype) {
   if (dtype == kInt64) {  // exact beyond 2^53
     const __int128 distance = static_cast<__int128>(r.end.toLong()) - r.start.toLong(),
                    by = r.step.toLong();
-    n = static_cast<double>((distance + by - (by > 0 ? 1 : -1)) / by);
+    const __int128 count = (distance + by - (by > 0 ? 1 : -1)) / by;
+    n = static_cast<double>(count);
   }
   PELLUCID_CHECK(n < 0x1p62, ValueError,
                  "arange: from {} to {} by {} there are more than 2^62 numbers.", r.start, r.end,

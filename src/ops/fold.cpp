@@ -10,7 +10,7 @@ namespace {
 // The attributes kernel_size, dilation, padding, stride from `first` on, for an image of H x W.
 kernels::ConvShape window_shape(const Call& c, size_t first, int64_t H, int64_t W) {
   const auto list = [&](size_t i, std::string_view name, int64_t least) {
-    const Dims values = per_dim(c.name(), name, c.ints(first + i), 2);
+    Dims values = per_dim(c.name(), name, c.ints(first + i), 2);
     PELLUCID_CHECK(values[0] >= least && values[1] >= least, ValueError,
                    "{}: '{}' must be at least {}, found {}.", c.name(), name, least, values);
     return values;

@@ -184,13 +184,14 @@ template <class T> struct Svd {
   Svd(int64_t m, int64_t n, bool full, const Matrix& a, double factor = 1)
       : rows(m), columns(n), k(std::min(m, n)), left(full ? m : k), right(full ? n : k) {
     const std::vector<T> given = as<T>(a, factor);
-    std::vector<T> u_(m * left), s_(k), vt_(right * n), alone(k);
-    REQUIRE(kernels::svd<T>(m, n, full, given.data(), u_.data(), s_.data(), vt_.data()));
+    std::vector<T> u_found(m * left), s_found(k), vt_found(right * n), alone(k);
+    REQUIRE(
+        kernels::svd<T>(m, n, full, given.data(), u_found.data(), s_found.data(), vt_found.data()));
     REQUIRE(kernels::svd<T>(m, n, full, given.data(), nullptr, alone.data(), nullptr));
-    CHECK(s_ == alone);
-    CHECK(std::is_sorted(s_.rbegin(), s_.rend()));
-    CHECK((k == 0 || s_.back() >= 0));
-    u = wide(u_), s = wide(s_, 1 / factor), vt = wide(vt_);
+    CHECK(s_found == alone);
+    CHECK(std::is_sorted(s_found.rbegin(), s_found.rend()));
+    CHECK((k == 0 || s_found.back() >= 0));
+    u = wide(u_found), s = wide(s_found, 1 / factor), vt = wide(vt_found);
     given_ = wide(given, 1 / factor);
   }
   void check(double tolerance) const {
@@ -211,17 +212,18 @@ template <class T> struct Svd {
 template <class T>
 Matrix checked_eigenvalues(int64_t n, const Matrix& a, double tolerance, double factor = 1) {
   const std::vector<T> given = as<T>(a, factor);
-  std::vector<T> values_(n), vectors_(n * n), alone(n);
+  std::vector<T> found(n), vectors(n * n), alone(n);
   for (const bool lower : {true, false}) {
     std::vector<T> triangle = given;  // the other one is not read
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = i + 1; j < n; ++j) triangle[lower ? i * n + j : j * n + i] = NAN;
-    REQUIRE(kernels::eigh<T>(n, lower, triangle.data(), values_.data(), vectors_.data()));
+    REQUIRE(kernels::eigh<T>(n, lower, triangle.data(), found.data(), vectors.data()));
     REQUIRE(kernels::eigh<T>(n, lower, triangle.data(), alone.data(), nullptr));
-    CHECK(values_ == alone);
-    CHECK(std::is_sorted(values_.begin(), values_.end()));
+    CHECK(found == alone);
+    CHECK(std::is_sorted(found.begin(), found.end()));
   }
-  const Matrix values = wide(values_, 1 / factor), v = wide(vectors_);
+  Matrix values = wide(found, 1 / factor);
+  const Matrix v = wide(vectors);
   Matrix scaled = v;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) scaled[i * n + j] *= values[j];
