@@ -115,8 +115,7 @@ bool captures(const Call& c, bool unknown_sizes) {
     if (!t->defined()) continue;
     const Storage* s = t->impl().storage.get();
     if (!s || !has_values(t->impl())) return false;
-    if (!only_captures && (s->borrowed || s->pointer_given_out()))
-      return false;
+    if (!only_captures && (s->borrowed || s->pointer_given_out())) return false;
   }
   // Errors about values come at the call; what it reads is computed for it. In the formula of a
   // gradient nothing can be wrong that the call before it was right about.

@@ -28,10 +28,10 @@ using detail::held_found;
 using test::Convolution;
 using test::convolutions;
 
-bool same(const Tensor& a, const Tensor& b) { return a.equal(b); }
+bool agree(const Tensor& a, const Tensor& b) { return a.equal(b); }
 
 // With weights that nobody has seen before, nothing can be kept.
-Tensor fresh(const Convolution& c, const Tensor& x, const Tensor& w) {
+Tensor with_new_weights(const Convolution& c, const Tensor& x, const Tensor& w) {
   const LazyGuard at_once(false);
   const NoGradGuard off;
   return c.f(x, w.detach().clone());
@@ -152,12 +152,12 @@ TEST_CASE("held weights: any change of them is seen, by every kind of convolutio
       if (channels_last) w = w.contiguous(MemoryFormat::ChannelsLast);
       const auto run = [&](const Ways& ways) {
         for (int round = 0; round < 3; ++round) {
-          const Tensor expected = fresh(c, x, w);
-          CHECK(same(ways.eager(x), expected));
-          CHECK(same(ways.lazy(x), expected + 0));
-          CHECK(same(ways.compiled(x), (expected + 1) - 1));
-          CHECK(same(ways.traced(x), expected));
-          CHECK(same(ways.sealed(x), expected));
+          const Tensor expected = with_new_weights(c, x, w);
+          CHECK(agree(ways.eager(x), expected));
+          CHECK(agree(ways.lazy(x), expected + 0));
+          CHECK(agree(ways.compiled(x), (expected + 1) - 1));
+          CHECK(agree(ways.traced(x), expected));
+          CHECK(agree(ways.sealed(x), expected));
         }
       };
       auto ways = std::make_unique<Ways>(c, w, x);
@@ -241,8 +241,8 @@ TEST_CASE("held weights: load_state_dict is seen") {
   for (int i = 0; i < 4; ++i) f(x), conv->forward(x);
   conv->load_state_dict(other->state_dict());
   const Tensor expected = other->forward(x);
-  CHECK(same(conv->forward(x), expected));
-  CHECK(same(f(x), expected));
+  CHECK(agree(conv->forward(x), expected));
+  CHECK(agree(f(x), expected));
 }
 
 TEST_CASE("held weights: what was not used for longest goes first") {
@@ -271,7 +271,7 @@ TEST_CASE("held weights: what was not used for longest goes first") {
   found = held_found();
   conv2d(x, weights[3]);
   CHECK(held_found() == found);
-  for (const Tensor& w : weights) CHECK(same(conv2d(x, w), conv2d(x, w.clone())));
+  for (const Tensor& w : weights) CHECK(agree(conv2d(x, w), conv2d(x, w.clone())));
 }
 
 TEST_CASE("held weights: they go before an allocation fails") {
@@ -295,7 +295,7 @@ TEST_CASE("held weights: they go before an allocation fails") {
     CHECK(held_bytes() == 0);
     CHECK_THROWS_AS(empty({4 * bytes}, kUInt8), OutOfMemoryError);
   }
-  CHECK(same(conv2d(x, w), conv2d(x, w.clone())));
+  CHECK(agree(conv2d(x, w), conv2d(x, w.clone())));
 }
 
 TEST_CASE("held weights: allocations that fail leave nothing wrong") {
@@ -304,7 +304,7 @@ TEST_CASE("held weights: allocations that fail leave nothing wrong") {
   for (const Convolution& c : convolutions()) {
     CAPTURE(c.name);
     const Tensor x = rand(c.input).to(c.dtype), w = rand(c.weight).to(c.dtype);
-    const Tensor expected = fresh(c, x, w);
+    const Tensor expected = with_new_weights(c, x, w);
     auto f = compile([&](const Tensor& t) { return c.f(t, w); }, CompileMode::Always);
     for (int64_t n = 1; n < 200; ++n) {
       CAPTURE(n);
@@ -317,8 +317,8 @@ TEST_CASE("held weights: allocations that fail leave nothing wrong") {
           y = i % 2 ? f(x) : c.f(x, w);
         } catch (const OutOfMemoryError&) { ++failed; }
         set_allocation_failure(0);
-        if (y.defined()) CHECK(same(y, expected));
-        CHECK(same(c.f(x, w), expected));
+        if (y.defined()) CHECK(agree(y, expected));
+        CHECK(agree(c.f(x, w), expected));
       }
       if (failed == 0) break;
       REQUIRE(n < 199);
@@ -337,7 +337,7 @@ TEST_CASE("held weights: several threads run one program while its weights are h
     const NoGradGuard off;
     w.mul_(1.5);
     expected.clear();
-    for (const Tensor& x : inputs) expected.push_back(fresh(c, x, w).relu() * 0.5);
+    for (const Tensor& x : inputs) expected.push_back(with_new_weights(c, x, w).relu() * 0.5);
     std::vector<std::thread> threads;
     std::atomic<int> wrong{0};
     for (int t = 0; t < 4; ++t)
@@ -370,7 +370,7 @@ TEST_CASE("held weights: a storage that others can change is never held") {
   for (int i = 0; i < 3; ++i) {
     conv2d(x, borrowed), conv2d(x, shared), conv2d(x, exported);
     memory[0] += 1;
-    CHECK(same(conv2d(x, borrowed), conv2d(x, borrowed.clone())));
+    CHECK(agree(conv2d(x, borrowed), conv2d(x, borrowed.clone())));
   }
   CHECK(held_bytes() == before);
 }
