@@ -19,8 +19,8 @@
 namespace pellucid::test {
 namespace {
 
-// The same bits, but that one NaN is like another: which of two an addition keeps depends on where a
-// loop's last elements begin.
+// The same bits, but that one NaN is like another: which of two an addition keeps depends on where
+// a loop's last elements begin.
 bool same_numbers(const Tensor& a, const Tensor& b) {
   if (same_bits(a, b)) return true;
   if (!is_floating(a.dtype()) || a.sizes() != b.sizes() || a.dtype() != b.dtype()) return false;
