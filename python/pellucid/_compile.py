@@ -74,6 +74,18 @@ def _flatten(value, tensors, who="seal"):
     return value
 
 
+def _taken_apart(args, kwargs):
+    """The tensors among arguments, and the rest; where all are tensors, the number of them stands for it."""
+    if not kwargs and all(type(a) is _C.Tensor for a in args):
+        return list(args), len(args)
+    tensors = []
+    return tensors, _flatten((args, kwargs), tensors)
+
+
+def _same_others(a, b):
+    return a == b if type(a) is int or type(b) is int else _same(a, b)
+
+
 def _holder_text(value, who):
     return (f"{who}: a {type(value).__name__} holds tensors, which would stay those of the first call. Give and return tensors, or "
             "tuples, lists, dicts and dataclasses of them.")
@@ -138,7 +150,7 @@ class _Objects:
 
 def _restore(value, tensors):
     """What _flatten took apart, with these tensors."""
-    if isinstance(value, _Place):
+    if type(value) is _Place:
         return tensors[value.number]
     found = _parts(value)
     return value if found is None else found[1]([_restore(p, tensors) for p in found[0]])
@@ -203,7 +215,7 @@ class _Forms:
 
     def _number_of(self, others):
         for i, known in enumerate(self._others):
-            if _same(others, known):
+            if _same_others(others, known):
                 return i
         if len(self._others) == self._MOST_OTHERS:
             return None
@@ -214,9 +226,8 @@ class _Forms:
         """The result, or _CAPTURED."""
         if self._found.refused or sys.getprofile() is not None:
             return _CAPTURED
-        tensors = []
         try:
-            others = _flatten((args, kwargs), tensors)
+            tensors, others = _taken_apart(args, kwargs)
         except ValueError as e:
             self._found.refuse(str(e))
             return _CAPTURED
@@ -296,9 +307,8 @@ class Compiled:
         return self
 
     def _call_sealed(self, args, kwargs):
-        tensors = []
-        others = _flatten((args, kwargs), tensors)
-        if self._others is not None and not _same(others, self._others):
+        tensors, others = _taken_apart(args, kwargs)
+        if self._others is not None and not _same_others(others, self._others):
             raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
                              "one; give it as a tensor.")
         if self._objects is not None and not self._objects.unchanged():
@@ -369,7 +379,8 @@ class Compiled:
     def report(self):
         """What was measured so far, and which way calls take."""
         if self._sealed is None:
-            return self._trials.report() + self._forms.text() if self._forms is not None else self._trials.report()
+            captured, sealed = self._trials.report(), self._forms.text() if self._forms is not None else ""
+            return sealed if sealed and captured == "not called yet\n" else captured + sealed
         return f"sealed; {self._calls} calls, of which {self._traced} called the function and traced it"
 
     def __getattr__(self, name):  # what is not its own is the function's

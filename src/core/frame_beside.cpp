@@ -20,7 +20,7 @@ constexpr size_t kLarge = Frame::kLargeResult;
 
 // Rates of one core that products of small matrices and other small calls reach from a cache, and
 // what a call takes beside. What matters is which of two branches is the longer one.
-constexpr double kProductRate = 30e9, kOtherRate = 6e9, kByteRate = 20e9, kCallSeconds = 0.15e-6;
+constexpr double kProductRate = 120e9, kOtherRate = 20e9, kByteRate = 40e9, kCallSeconds = 0.1e-6;
 // From so many FLOPs on the kernels cut their work for several threads.
 constexpr double kProductCut = 2e6, kOtherCut = 32768;
 
