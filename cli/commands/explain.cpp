@@ -47,6 +47,15 @@ Json as_json(const Explanation& e, const Comparison* times) {
                            {"nodes_before", p.nodes_before},
                            {"nodes_after", p.nodes_after},
                            {"changed", p.changed}});
+  j["beside"] = Json::array();
+  for (const Explanation::Beside& b : e.beside)
+    j["beside"].push_back({{"ops", b.ops},
+                           {"threads", b.threads},
+                           {"serial_seconds", b.serial_seconds},
+                           {"beside_seconds", b.beside_seconds},
+                           {"measured_serial_seconds", b.measured_serial},
+                           {"measured_beside_seconds", b.measured_beside},
+                           {"refused", b.refused}});
   j["plan"] = {{"peak_bytes", e.peak_bytes}, {"arena_bytes", e.arena_bytes}, {"reused", e.reused}};
   j["made_seconds"] = e.made_seconds;
   j["gradient_bytes_left"] = e.gradient_bytes_left;

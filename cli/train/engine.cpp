@@ -79,7 +79,7 @@ class Run {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::LRScheduler> schedule_;
   std::unique_ptr<RunLog> log_;
-  pellucid::detail::CompileTrials trials_{CompileMode::Measured};
+  pellucid::detail::CompileTrials trials_{CompileOptions{}};
   Position at_;
   std::optional<int64_t> saved_step_;  ///< of the checkpoint on disk
   Clock::time_point last_, flushed_;

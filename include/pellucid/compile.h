@@ -29,7 +29,19 @@ namespace pellucid {
 enum class CompileMode {
   Measured,  ///< both ways are timed in calls 3 to 10, and the faster one stays
   Always,    ///< every call is captured
-  Whole      ///< every call is captured, and one that asks for a value throws ValueError
+  Whole,     ///< every call is captured, and one that asks for a value throws ValueError
+  /// Sealed by itself (Compiled::seal) for arguments of each form, where results need no gradient
+  /// and no value is asked for; else every call is captured. What C++ variables hold is not seen.
+  ReduceOverhead
+};
+
+/// How a function is compiled.
+struct CompileOptions {
+  CompileMode mode = CompileMode::Measured;
+  int64_t memory_budget = 0;  ///< in bytes; 0 for no limit
+  /// Passes may round otherwise than the program says: x@y + x@z as x@(y + z), batch norm in eval
+  /// mode as a part of the product before it.
+  bool reassociate = false;
 };
 
 /// What a compiled function has found out, for inputs of about one size at a time.
@@ -44,6 +56,13 @@ struct PELLUCID_API CompileReport {
   };
   std::vector<Size> sizes;
   int64_t new_in_a_row = 0;  ///< the last so many captures were different from all before
+  /// With CompileMode::ReduceOverhead, for arguments of each form that was given.
+  struct Form {
+    int64_t calls = 0;     ///< that found it sealed, or being sealed
+    int64_t replayed = 0;  ///< of them, without calling the function
+    std::string refused;   ///< why it is not sealed; "" if it is
+  };
+  std::vector<Form> forms;
   std::string text() const;
 };
 
@@ -52,8 +71,8 @@ namespace detail {
 /// What the copies of one compiled function share.
 class PELLUCID_API CompileTrials {
  public:
-  explicit CompileTrials(CompileMode mode, int64_t memory_budget = 0);
-  int64_t memory_budget() const { return memory_budget_; }
+  explicit CompileTrials(const CompileOptions& options);
+  const CompileOptions& options() const { return options_; }
   CompileTrials(const CompileTrials&) = delete;
   CompileReport report() const;
 
@@ -69,23 +88,23 @@ class PELLUCID_API CompileTrials {
   void end(size_t size, int64_t number, bool captured, double seconds);
   bool note_capture(bool is_new);
 
-  const CompileMode mode_;
-  const int64_t memory_budget_;
+  const CompileOptions options_;
   mutable std::mutex mutex_;
   std::array<Size, 64> sizes_;  // by the binary logarithm of the elements
   int64_t new_in_a_row_ = 0;
   bool warned_ = false;
 };
 
-/// While it lives, programs of this thread are made with a budget of memory; 0 for none.
-class PELLUCID_API MemoryBudget {
+/// While it lives, programs of this thread are made with these options.
+class PELLUCID_API ProgramOptions {
  public:
-  explicit MemoryBudget(int64_t bytes);
-  ~MemoryBudget();
-  MemoryBudget(const MemoryBudget&) = delete;
+  explicit ProgramOptions(const CompileOptions& options);
+  ~ProgramOptions();
+  ProgramOptions(const ProgramOptions&) = delete;
 
  private:
-  size_t outer_;
+  size_t outer_budget_;
+  bool outer_reassociate_;
 };
 
 /// While it lives, whoever asks for a value on this thread gets a ValueError.
@@ -117,7 +136,7 @@ class PELLUCID_API CompiledCall {
   const int64_t missed_before_;
   const bool nested_;  // in another compiled call, or in a program that is made: that one captures
   bool captured_;
-  MemoryBudget budget_;
+  std::optional<ProgramOptions> options_;
   std::optional<LazyGuard> lazy_;
   std::optional<WholeProgram> whole_;  // ends first
   std::chrono::steady_clock::time_point begun_;
@@ -131,7 +150,9 @@ PELLUCID_API void warn_of_changes();
 /// The program of a sealed function. Its calls take turns.
 class PELLUCID_API Sealed {
  public:
-  Sealed();
+  /// Where it is not `strict`, what cannot be sealed is no error: the call that finds out does what
+  /// a captured one does, and report() tells why.
+  explicit Sealed(bool strict = true, const CompileOptions& options = {});
   ~Sealed();
   Sealed(const Sealed&) = delete;
   /// Whether this call must trace the function again: calls 1, 2 and every 1,024th do, and those
@@ -139,10 +160,21 @@ class PELLUCID_API Sealed {
   bool traces(const Tensors& arguments);
   /// Captures until end() or the end of the object; throws ValueError where a value is asked for.
   void begin(const Tensors& arguments, std::vector<uint64_t> others);
-  void end(const Tensors& results, std::any prototype = {});
+  /// `numbers`: hashes of what else the result has, which a replay gives again.
+  void end(const Tensors& results, std::any prototype = {}, std::vector<uint64_t> numbers = {});
+  /// In the place of end(): the call was one like any other, and there will be no program.
+  void end_unsealed(std::string why);
   /// The function failed: what it did before runs, as in an eager call.
   void abandon() noexcept;
   Tensors replay(const Tensors& arguments, const std::vector<uint64_t>& others);
+  /// The same; false, before anything was done, where a strict one would throw because of the
+  /// arguments.
+  bool try_replay(const Tensors& arguments, Tensors& results);
+  /// Whether it is known that there will be no program; report() tells why.
+  bool is_refused() const;
+  CompileReport::Form report() const;
+  /// Whether this thread captures its function now.
+  bool is_traced_here() const;
   /// The last result that was traced, as it was given to end().
   std::any prototype() const;
 
@@ -150,6 +182,35 @@ class PELLUCID_API Sealed {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The sealed programs of a function with CompileMode::ReduceOverhead, by the form of arguments.
+class PELLUCID_API SealedForms {
+ public:
+  explicit SealedForms(const CompileOptions& options = {});
+  ~SealedForms();
+  SealedForms(const SealedForms&) = delete;
+  /// That of a call with these arguments: null where it is captured like any other.
+  std::shared_ptr<Sealed> find(const Tensors& arguments, const std::vector<uint64_t>& others);
+  /// There will be no programs from now on.
+  void refuse(std::string why);
+  /// Why there are none at all, or no more; "" otherwise.
+  std::string refused() const;
+  std::vector<CompileReport::Form> report() const;
+  /// The same as text: a line for each form.
+  std::string text() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Whether nobody can ask for a gradient through the tensor's history: backward ran through it and
+/// freed what it had saved.
+PELLUCID_API bool history_is_spent(const Tensor& t);
+
+/// Whether a compiled call of this thread has not ended, or a program is made: calls of compiled
+/// functions belong to that one.
+PELLUCID_API bool in_compiled_call();
 
 /// Whether this thread captures a program that will be replayed: what a number is now must not stay
 /// in it for ever.
@@ -188,13 +249,63 @@ template <class F> bool function_exists(const F& f) {
 /// called on any thread.
 template <class F> class Compiled {
  public:
-  explicit Compiled(F f, CompileMode mode = CompileMode::Measured, int64_t memory_budget = 0)
-      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(mode, memory_budget)) {
+  explicit Compiled(F f, const CompileOptions& options = {})
+      : f_(std::move(f)), trials_(std::make_shared<detail::CompileTrials>(options)) {
     detail::check_function(detail::function_exists(f_));
+    if (options.mode == CompileMode::ReduceOverhead)
+      forms_ = std::make_shared<detail::SealedForms>(options);
   }
 
   template <class... Args> auto operator()(Args&&... args) {
     if (sealed_ && !detail::is_sealing()) return call_sealed(std::forward<Args>(args)...);
+    if constexpr (can_be_sealed<Args...>())
+      if (forms_ && !detail::in_compiled_call()) {
+        Tensors tensors;
+        std::vector<uint64_t> others;
+        (detail::split_argument(args, tensors, others), ...);
+        if (const auto sealed = forms_->find(tensors, others))
+          return call_form(*sealed, tensors, others, std::forward<Args>(args)...);
+      }
+    return call_captured(std::forward<Args>(args)...);
+  }
+
+  /// Makes one call, captured, and tells what ran how.
+  template <class... Args> Explanation explain(Args&&... args) {
+    const detail::ProgramOptions options(trials_->options());
+    Explanation e;
+    if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
+      e = pellucid::explain([&] { f_(std::forward<Args>(args)...); });
+    } else {  // the result must live until it is computed
+      std::optional<std::decay_t<decltype(f_(std::forward<Args>(args)...))>> result;
+      e = pellucid::explain([&] { result.emplace(f_(std::forward<Args>(args)...)); });
+    }
+    if (forms_) e.way = forms_->text();
+    return e;
+  }
+  /// From now on calls replay what the function did, without calling it: the tensors among the
+  /// arguments and what it captured are read anew, and its other side effects are lost. It is
+  /// traced at calls 1, 2 and every 1,024th; one that differs throws ValueError before it runs.
+  /// Results have no history. Copies made before are not sealed.
+  Compiled& seal() {
+    sealed_ = std::make_shared<detail::Sealed>(true, trials_->options());
+    return *this;
+  }
+  bool is_sealed() const { return sealed_ != nullptr; }
+  /// What was measured so far, and which way calls take.
+  CompileReport report() const {
+    CompileReport report = trials_->report();
+    if (forms_) report.forms = forms_->report();
+    return report;
+  }
+
+ private:
+  template <class... Args> static constexpr bool can_be_sealed() {
+    using Result = decltype(std::declval<F&>()(std::declval<Args>()...));
+    constexpr bool arguments = (true && ... && detail::can_be_split<std::decay_t<Args>>);
+    return arguments && (std::is_void_v<Result> || detail::can_be_split<std::decay_t<Result>>);
+  }
+
+  template <class... Args> auto call_captured(Args&&... args) {
     const auto trials = trials_;  // the function may replace or destroy this object
     detail::CompiledCall call(*trials, (int64_t{0} + ... + detail::elements_in(args)));
     if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
@@ -207,34 +318,47 @@ template <class F> class Compiled {
     }
   }
 
-  /// Makes one call, captured, and tells what ran how.
-  template <class... Args> Explanation explain(Args&&... args) {
-    const detail::MemoryBudget budget(trials_->memory_budget());
-    if constexpr (std::is_void_v<decltype(f_(std::forward<Args>(args)...))>) {
-      return pellucid::explain([&] { f_(std::forward<Args>(args)...); });
-    } else {  // the result must live until it is computed
-      std::optional<std::decay_t<decltype(f_(std::forward<Args>(args)...))>> result;
-      return pellucid::explain([&] { result.emplace(f_(std::forward<Args>(args)...)); });
+  // A call that is sealed if it can be.
+  template <class... Args>
+  auto call_form(detail::Sealed& sealed, const Tensors& tensors, std::vector<uint64_t>& others,
+                 Args&&... args) {
+    using Result = decltype(f_(std::forward<Args>(args)...));
+    Tensors results;
+    if constexpr (std::is_void_v<Result>) {
+      if (!sealed.traces(tensors)) {
+        if (sealed.try_replay(tensors, results)) return;
+        return call_captured(std::forward<Args>(args)...);
+      }
+      sealed.begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(sealed);
+      f_(std::forward<Args>(args)...);
+      sealed.end({});
+    } else {
+      using Value = std::decay_t<Result>;
+      if (!sealed.traces(tensors)) {
+        if (!sealed.try_replay(tensors, results))
+          return Value(call_captured(std::forward<Args>(args)...));
+        Value result = std::any_cast<Value>(sealed.prototype());
+        size_t next = 0;
+        detail::visit_tensors(result, [&](Tensor& t) { t = results[next++]; });
+        return result;
+      }
+      sealed.begin(tensors, std::move(others));
+      const detail::AbandonUnlessEnded guard(sealed);
+      Value result = f_(std::forward<Args>(args)...);
+      detail::visit_tensors(result, [](Tensor& t) {
+        if (detail::history_is_spent(t)) t = t.detach();  // as in every later call
+      });
+      std::vector<uint64_t> numbers;
+      detail::split_argument(result, results, numbers);
+      sealed.end(results, result, std::move(numbers));
+      return result;
     }
   }
-  /// From now on calls replay what the function did, without calling it: the tensors among the
-  /// arguments and what it captured are read anew, and its other side effects are lost. It is
-  /// traced at calls 1, 2 and every 1,024th; one that differs throws ValueError before it runs.
-  /// Results have no history. Copies made before are not sealed.
-  Compiled& seal() {
-    sealed_ = std::make_shared<detail::Sealed>();
-    return *this;
-  }
-  bool is_sealed() const { return sealed_ != nullptr; }
-  /// What was measured so far, and which way calls take.
-  CompileReport report() const { return trials_->report(); }
 
- private:
   template <class... Args> auto call_sealed(Args&&... args) {
     using Result = decltype(f_(std::forward<Args>(args)...));
-    constexpr bool known = (true && ... && detail::can_be_split<std::decay_t<Args>>)&&(
-        std::is_void_v<Result> || detail::can_be_split<std::decay_t<Result>>);
-    PELLUCID_CHECK(known, ValueError,
+    PELLUCID_CHECK(can_be_sealed<Args...>(), ValueError,
                    "seal: an argument or the result is of a class whose tensors cannot be found, "
                    "so they would stay those of the first call. Give tensors, or lists, tuples, "
                    "maps and optionals of them.");
@@ -273,6 +397,7 @@ template <class F> class Compiled {
   F f_;
   std::shared_ptr<detail::CompileTrials> trials_;
   std::shared_ptr<detail::Sealed> sealed_;
+  std::shared_ptr<detail::SealedForms> forms_;
 };
 
 /// The function with its calls captured: its ops run in groups, and what nobody needs is not made.
@@ -284,7 +409,15 @@ requires(std::is_function_v<std::remove_pointer_t<std::decay_t<F>>> ||
          (std::is_class_v<std::decay_t<F>> && !std::is_convertible_v<F, std::string_view>))
     Compiled<std::decay_t<F>> compile(F&& f, CompileMode mode = CompileMode::Measured,
                                       int64_t memory_budget = 0) {
-  return Compiled<std::decay_t<F>>(std::forward<F>(f), mode, memory_budget);
+  return Compiled<std::decay_t<F>>(std::forward<F>(f),
+                                   {.mode = mode, .memory_budget = memory_budget});
+}
+/// The same with all options, by name: compile(f, {.reassociate = true}).
+template <class F>
+requires(std::is_function_v<std::remove_pointer_t<std::decay_t<F>>> ||
+         (std::is_class_v<std::decay_t<F>> && !std::is_convertible_v<F, std::string_view>))
+    Compiled<std::decay_t<F>> compile(F&& f, const CompileOptions& options) {
+  return Compiled<std::decay_t<F>>(std::forward<F>(f), options);
 }
 
 }  // namespace pellucid

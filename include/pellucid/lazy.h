@@ -50,8 +50,20 @@ struct PELLUCID_API Explanation {
     double seconds = 0;
     int64_t nodes_before = 0, nodes_after = 0, changed = 0;
   };
+  /// Calls that read nothing of each other, each too small for more than one thread.
+  struct Beside {
+    std::vector<std::string> ops;  ///< of the calls, in the order of the program
+    int64_t threads = 0;           ///< that run them at the same time
+    /// What the model says: one after the other, and side by side.
+    double serial_seconds = 0, beside_seconds = 0;
+    /// What the first runs took, if they were measured.
+    double measured_serial = 0, measured_beside = 0;
+    std::string refused;  ///< why they run one after the other; "" if they do not
+  };
   std::vector<Part> parts;
   std::vector<Pass> passes;
+  std::vector<Beside> beside;
+  std::string way;  ///< how calls of the compiled function run, where there is more to say
   /// The most bytes that a run needs at one time beside what exists before it: for results inside
   /// the program and those that it returns, and for what kernels take for themselves.
   int64_t peak_bytes = 0;

@@ -5,12 +5,14 @@ import dataclasses
 import functools
 import gc
 import operator
+import sys
 import types
 import warnings
 from collections.abc import Iterator
 
 from . import _C
-from .nn.modules.module import Module, _global_hooks, _scopes
+from ._watch import State, Unseen, Watch, global_hooks
+from .nn.modules.module import Module, _scopes
 
 def _parts(value):
     """The parts of a value that may hold tensors, and how to make an equal value of others; None for what has no parts."""
@@ -72,6 +74,18 @@ def _flatten(value, tensors, who="seal"):
     return value
 
 
+def _taken_apart(args, kwargs):
+    """The tensors among arguments, and the rest; where all are tensors, the number of them stands for it."""
+    if not kwargs and all(type(a) is _C.Tensor for a in args):
+        return list(args), len(args)
+    tensors = []
+    return tensors, _flatten((args, kwargs), tensors)
+
+
+def _same_others(a, b):
+    return a == b if type(a) is int or type(b) is int else _same(a, b)
+
+
 def _holder_text(value, who):
     return (f"{who}: a {type(value).__name__} holds tensors, which would stay those of the first call. Give and return tensors, or "
             "tuples, lists, dicts and dataclasses of them.")
@@ -120,49 +134,23 @@ def _snapshot(value):
     return copy.copy(value) if isinstance(value, bytearray) or type(value).__module__ == "numpy" else value
 
 
-def _state(value):
-    """What an object of the program's own is made of, as far as a difference can be told: attributes, by identity if need be."""
-    if isinstance(value, (*_PLAIN, types.FunctionType)):
-        return None
-    own = getattr(type(value), "__slots__", ())
-    found = {name: getattr(value, name, None) for name in ([own] if isinstance(own, str) else own) if name != "__dict__"}
-    found.update(getattr(value, "__dict__", {}))
-    return found
-
-
-def _same_attribute(a, b):
-    return a is b or (type(a) is type(b) and isinstance(a, (bool, int, float, str, bytes, tuple)) and a == b)
-
-
 class _Objects:
     """What a sealed function depends on beside tensors: objects among its arguments, and the modules that it called."""
 
     def __init__(self, others, called):
-        self._states = []
-        modules = {}
-        for leaf in {id(v): v for v in (*_leaves(others), *called.values())}.values():
-            if isinstance(leaf, Module):
-                modules.update((id(m), m) for m in leaf.modules())
-            elif state := _state(leaf):
-                self._states.append((leaf, state))
-        self._modules = [(m, m._structure()) for m in modules.values()]
-        self._hooks = {name: list(hooks.values()) for name, hooks in _global_hooks.items()}
+        self._state = State()
+        for leaf in (*_leaves(others), *called.values()):
+            if isinstance(leaf, Module) or not isinstance(leaf, (*_PLAIN, types.FunctionType)):
+                self._state.add(leaf)
+        self._state.place(global_hooks)
 
     def unchanged(self):
-        for module, before in self._modules:
-            now = module._structure()
-            if len(now) != len(before) or not (all(map(operator.is_, now, before)) or all(map(_same_attribute, now, before))):
-                return False
-        for leaf, before in self._states:
-            now = _state(leaf)
-            if now.keys() != before.keys() or not all(_same_attribute(now[name], before[name]) for name in now):
-                return False
-        return all(list(hooks.values()) == self._hooks[name] for name, hooks in _global_hooks.items())
+        return self._state.unchanged()
 
 
 def _restore(value, tensors):
     """What _flatten took apart, with these tensors."""
-    if isinstance(value, _Place):
+    if type(value) is _Place:
         return tensors[value.number]
     found = _parts(value)
     return value if found is None else found[1]([_restore(p, tensors) for p in found[0]])
@@ -197,12 +185,115 @@ _BACKENDS = ("inductor", "aot_eager", "cudagraphs", "eager")
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+_CAPTURED = object()  # in the place of a result: the call is captured like any other
+
+
+class _Form:
+    """A sealed program of a function with mode="reduce-overhead", and what Python knows of it."""
+
+    def __init__(self, sealed, function):
+        self.sealed, self.watch = sealed, Watch(function)
+        self.result = self.state = None
+        self.verified = False  # a whole call changed nothing that it can reach
+        self.traced = False
+        self.generation = 0  # of what it depends on: another one is traced anew
+
+
+class _Forms:
+    """The sealed programs of a function, for arguments of each form; where sealing is not safe calls are captured."""
+
+    _MOST_OTHERS = 16
+
+    def __init__(self, function, options):
+        self._function = function
+        self._found = _C._SealedForms(options)
+        self._others = []  # what arguments there were beside tensors
+        self._forms = {}
+
+    def text(self):
+        return self._found.text()
+
+    def _number_of(self, others):
+        for i, known in enumerate(self._others):
+            if _same_others(others, known):
+                return i
+        if len(self._others) == self._MOST_OTHERS:
+            return None
+        self._others.append(_snapshot(others))
+        return len(self._others) - 1
+
+    def call(self, args, kwargs):
+        """The result, or _CAPTURED."""
+        if self._found.refused or sys.getprofile() is not None:
+            return _CAPTURED
+        try:
+            tensors, others = _taken_apart(args, kwargs)
+        except ValueError as e:
+            self._found.refuse(str(e))
+            return _CAPTURED
+        number = self._number_of(others)
+        sealed = None if number is None else self._found.find(tensors, [number])
+        if sealed is None:
+            return _CAPTURED
+        if id(sealed) not in self._forms:
+            self._forms[id(sealed)] = _Form(sealed, self._function)
+        form = self._forms[id(sealed)]
+        if form.state is not None and not form.state.unchanged():
+            form.verified, form.state, form.result = False, None, None
+            form.generation += 1
+        if not sealed.traces(tensors):
+            if form.verified:
+                results = sealed.try_replay(tensors)
+                return _CAPTURED if results is None else _restore(form.result, results)
+            form.generation += 1
+        return self._trace(form, tensors, others, [number, form.generation], args, kwargs)
+
+    def _trace(self, form, tensors, others, numbers, args, kwargs):
+        sealed, watch, known = form.sealed, form.watch, len(form.watch)
+        form.state = None
+        try:
+            before = watch.state(*_leaves(others)) if form.traced else None
+            why = ""
+        except Unseen as e:
+            before, why = None, str(e)
+        form.traced = True
+        sealed.begin(tensors, numbers)
+        try:
+            with watch.noting():
+                result = self._function(*args, **kwargs)
+            results = []
+            try:
+                flat = _flatten(result, results)
+                _check_results(flat, {id(v) for v in _leaves(others)})
+                if before is not None and not before.unchanged():
+                    why = "a call of it changes Python variables or attributes, which a replay would not"
+                after = watch.state(*_leaves(others))
+            except (ValueError, Unseen) as e:
+                why = why or str(e)
+            why = why or watch.refused
+            if why:
+                sealed.end_unsealed(why)
+                return result
+            results = [t.detach() if _C._history_is_spent(t) else t for t in results]
+            same = form.result is not None and _same(flat, form.result)
+            sealed.end(results)
+        finally:
+            sealed.abandon()
+        if sealed.is_refused:
+            return result
+        form.verified = before is not None and len(watch) == known and same
+        form.result, form.state = flat, after
+        return _restore(flat, results)
+
+
 class Compiled:
     """A function whose calls are captured. Results have the same bits; both ways are timed at first, and the faster one stays."""
 
-    def __init__(self, function, always=False, memory_budget=0, whole=False):
-        self._function, self._always, self._budget, self._whole = function, always, memory_budget, whole
-        self._trials = _C._CompileTrials(always, whole, memory_budget)
+    def __init__(self, function, always=False, memory_budget=0, whole=False, reassociate=False, seals=False):
+        self._function, self._given = function, (always, memory_budget, whole, reassociate, seals)
+        self._options = _C._CompileOptions(memory_budget, reassociate)
+        self._trials = _C._CompileTrials(always, whole, self._options)
+        self._forms = _Forms(function, self._options) if seals else None
         self._sealed = None
         self._calls = self._traced = 0  # of a sealed function
         functools.update_wrapper(self, function, updated=())
@@ -211,14 +302,13 @@ class Compiled:
         """From now on calls replay what the function did, without calling it. The tensors among the arguments, and those that the
         function uses (parameters, a learning rate), are read anew; other side effects are lost, and results have no history. The
         function is traced at calls 1, 2 and every 1,024th; one that differs raises before it runs. Returns itself."""
-        self._sealed, self._others, self._result, self._objects = _C._Sealed(), None, None, None
+        self._sealed, self._others, self._result, self._objects = _C._Sealed(self._options), None, None, None
         self._calls = self._traced = 0
         return self
 
     def _call_sealed(self, args, kwargs):
-        tensors = []
-        others = _flatten((args, kwargs), tensors)
-        if self._others is not None and not _same(others, self._others):
+        tensors, others = _taken_apart(args, kwargs)
+        if self._others is not None and not _same_others(others, self._others):
             raise ValueError("seal: an argument that is no tensor changed. A sealed function replays what it did with the first "
                              "one; give it as a tensor.")
         if self._objects is not None and not self._objects.unchanged():
@@ -246,6 +336,10 @@ class Compiled:
     def __call__(self, *args, **kwargs):
         if self._sealed is not None and not _C._is_sealing():
             return self._call_sealed(args, kwargs)
+        if self._forms is not None and not _C._is_sealing():
+            result = self._forms.call(args, kwargs)
+            if result is not _CAPTURED:
+                return result
         elements = 0
         for value in args:
             if isinstance(value, _C.Tensor):
@@ -277,12 +371,16 @@ class Compiled:
 
     def explain(self, *args, **kwargs):
         """Makes one call, captured, and tells what ran how: print it, or look at its `parts`."""
-        return _C._explain(lambda: self._function(*args, **kwargs), self._budget)
+        explanation = _C._explain(lambda: self._function(*args, **kwargs), self._options)
+        if self._forms is not None:
+            explanation.way = self._forms.text()
+        return explanation
 
     def report(self):
         """What was measured so far, and which way calls take."""
         if self._sealed is None:
-            return self._trials.report()
+            captured, sealed = self._trials.report(), self._forms.text() if self._forms is not None else ""
+            return sealed if sealed and captured == "not called yet\n" else captured + sealed
         return f"sealed; {self._calls} calls, of which {self._traced} called the function and traced it"
 
     def __getattr__(self, name):  # what is not its own is the function's
@@ -291,7 +389,7 @@ class Compiled:
         return getattr(self._function, name)
 
     def __reduce__(self):
-        return Compiled, (self._function, self._always, self._budget, self._whole), {"sealed": self._sealed is not None}
+        return Compiled, (self._function, *self._given), {"sealed": self._sealed is not None}
 
     def __setstate__(self, state):  # a copy of a sealed function is sealed, and traced anew
         if state["sealed"]:
@@ -301,10 +399,10 @@ class Compiled:
 class OptimizedModule(Module):
     """A module whose calls are captured; `_orig_mod` is the module that was given, and everything else is asked of it."""
 
-    def __init__(self, module, always=False, memory_budget=0, whole=False):
+    def __init__(self, module, *given):
         super().__init__()
         self._orig_mod = module
-        object.__setattr__(self, "_compiled", Compiled(module, always, memory_budget, whole))
+        object.__setattr__(self, "_compiled", Compiled(module, *given))
 
     def forward(self, *args, **kwargs):
         return self._compiled(*args, **kwargs)
@@ -372,8 +470,7 @@ class OptimizedModule(Module):
 
     def __reduce__(self):
         compiled = self._compiled
-        return (OptimizedModule, (self._orig_mod, compiled._always, compiled._budget, compiled._whole),
-                {"sealed": compiled._sealed is not None})
+        return OptimizedModule, (self._orig_mod, *compiled._given), {"sealed": compiled._sealed is not None}
 
     def __setstate__(self, state):
         if state["sealed"]:
@@ -389,11 +486,13 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         print(f.explain(x))      # groups, and why they end
         print(f.report())        # captured and eager, measured
 
-    mode="max-autotune" and its kin capture every call; else the faster way is found out in the first ten calls. A program that
-    was captured before is replayed. With memory_budget, in bytes, results that wait until they are read again are computed a
-    second time where that saves memory. f.seal() replays without calling the function at all. With fullgraph=True every call is
-    captured, and one that asks for a value (item(), printing, if t:), which splits the program, raises ValueError. dynamic and
-    options are accepted and change nothing (options with a warning): sizes may change. backend="eager" compiles nothing.
+    mode="max-autotune" captures every call; else the faster way is found out in the first ten calls. A program that was captured
+    before is replayed. mode="reduce-overhead" replays it without calling the function (f.seal()) where that is safe, and captures
+    every call where it is not: f.report() says which, and why. With memory_budget, in bytes, results that wait until they are read
+    again are computed a second time where that saves memory. With fullgraph=True every call is captured, and one that asks for a
+    value (item(), printing, if t:), which splits the program, raises ValueError. options={"reassociate": True} lets passes round
+    otherwise than the program says; other options change nothing, with a warning. dynamic is accepted: sizes may change.
+    backend="eager" compiles nothing.
     """
     del dynamic
     if mode is not None and options is not None:
@@ -404,14 +503,19 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         warnings.warn("torch.compile: a backend of one's own is not called: calls are captured and run by pellucid.", stacklevel=2)
     elif backend not in _BACKENDS:
         raise RuntimeError(f"torch.compile: Invalid backend: {backend!r}, should be one of: {', '.join(_BACKENDS)}")
+    options = dict(options or {})
+    reassociate = options.pop("reassociate", False)
+    if not isinstance(reassociate, bool):
+        raise ValueError(f"torch.compile: the option reassociate is True or False, found {reassociate!r}.")
     if options:
-        warnings.warn("torch.compile: options change nothing here; memory_budget is an argument of its own.", stacklevel=2)
+        warnings.warn(f"torch.compile: the options {', '.join(map(str, options))} change nothing here; reassociate does, and memory_budget "
+                      "is an argument of its own.", stacklevel=2)
     if isinstance(memory_budget, float) and memory_budget.is_integer():
         memory_budget = int(memory_budget)
     memory_budget = operator.index(memory_budget)
     if memory_budget < 0:
         raise ValueError(f"torch.compile: memory_budget is a number of bytes, found {memory_budget}; 0 is no limit.")
-    always = mode in _MODES[1:]
+    given = mode in _MODES[1:], memory_budget, fullgraph, reassociate, mode == "reduce-overhead" and not fullgraph
 
     def compiled(target):
         if disable or backend == "eager":
@@ -421,8 +525,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
         if isinstance(target, (staticmethod, classmethod)):
             return type(target)(compiled(target.__func__))
         if isinstance(target, Module):
-            return OptimizedModule(target, always, memory_budget, fullgraph)
+            return OptimizedModule(target, *given)
         if not callable(target):
             raise RuntimeError(f"torch.compile: a function or a module is needed, found {type(target).__name__}")
-        return Compiled(target, always, memory_budget, fullgraph)
+        return Compiled(target, *given)
     return compiled if model is None else compiled(model)

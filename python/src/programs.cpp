@@ -1,5 +1,7 @@
 // Compiled functions and programs in Python: what pellucid/_compile.py and pellucid/jit.py are made
 // of.
+#include <nanobind/stl/shared_ptr.h>
+
 #include "caster.h"
 #include "collect.h"
 #include "core/generated_support.h"
@@ -51,13 +53,18 @@ void assume(nb::callable f) {
 
 void register_programs(nb::module_& m) {
   using detail::CompileTrials, detail::CompiledCall;
+  nb::class_<CompileOptions>(m, "_CompileOptions")
+      .def("__init__", [](CompileOptions* o, int64_t memory_budget, bool reassociate) {
+        new (o) CompileOptions{.memory_budget = memory_budget, .reassociate = reassociate};
+      });
   nb::class_<CompileTrials>(m, "_CompileTrials")
       .def("__init__",
-           [](CompileTrials* t, bool always, bool whole, int64_t memory_budget) {
-             new (t) CompileTrials(whole    ? CompileMode::Whole
-                                   : always ? CompileMode::Always
-                                            : CompileMode::Measured,
-                                   memory_budget);
+           [](CompileTrials* t, bool always, bool whole, const CompileOptions& options) {
+             CompileOptions o = options;
+             o.mode = whole    ? CompileMode::Whole
+                      : always ? CompileMode::Always
+                               : CompileMode::Measured;
+             new (t) CompileTrials(o);
            })
       .def("report", [](const CompileTrials& t) { return t.report().text(); })
       .def_ro_static("most_new_in_a_row", &detail::kMostNewInARow);
@@ -86,6 +93,15 @@ void register_programs(nb::module_& m) {
       .def_ro("nodes_before", &Pass::nodes_before)
       .def_ro("nodes_after", &Pass::nodes_after)
       .def_ro("changed", &Pass::changed);
+  using Beside = Explanation::Beside;
+  nb::class_<Beside>(m, "ExplanationBeside")
+      .def_prop_ro("ops", [](const Beside& b) { return b.ops; })
+      .def_ro("threads", &Beside::threads)
+      .def_ro("serial_seconds", &Beside::serial_seconds)
+      .def_ro("beside_seconds", &Beside::beside_seconds)
+      .def_ro("measured_serial", &Beside::measured_serial)
+      .def_ro("measured_beside", &Beside::measured_beside)
+      .def_prop_ro("refused", [](const Beside& b) { return b.refused; });
   nb::class_<Explanation>(m, "Explanation")
       .def_prop_ro("parts", [](const Explanation& e) { return e.parts; })
       .def_ro("calls", &Explanation::calls)
@@ -97,16 +113,21 @@ void register_programs(nb::module_& m) {
       .def_ro("made_seconds", &Explanation::made_seconds)
       .def_ro("gradient_bytes_left", &Explanation::gradient_bytes_left)
       .def_prop_ro("passes", [](const Explanation& e) { return e.passes; })
+      .def_prop_ro("beside", [](const Explanation& e) { return e.beside; })
+      .def_prop_rw(
+          "way", [](const Explanation& e) { return e.way; },
+          [](Explanation& e, std::string way) { e.way = std::move(way); })
       .def("__str__", &Explanation::text);
-  m.def("_explain", [](const nb::callable& f, int64_t memory_budget) {
-    const detail::MemoryBudget budget(memory_budget);
+  m.def("_explain", [](const nb::callable& f, const CompileOptions& options) {
+    const detail::ProgramOptions scope(options);
     nb::object result;  // it must live until it is computed
     return explain([&] { result = f(); });
   });
 
   using detail::Sealed;
   nb::class_<Sealed>(m, "_Sealed")
-      .def(nb::init<>())
+      .def("__init__",
+           [](Sealed* s, const CompileOptions& options) { new (s) Sealed(true, options); })
       // Calls take turns: who waits must not keep others from running Python.
       .def("traces", &Sealed::traces, nb::call_guard<nb::gil_scoped_release>())
       .def("begin", &Sealed::begin, nb::call_guard<nb::gil_scoped_release>())
@@ -114,7 +135,26 @@ void register_programs(nb::module_& m) {
           "end", [](Sealed& s, const Tensors& results) { s.end(results); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("abandon", &Sealed::abandon, nb::call_guard<nb::gil_scoped_release>())
-      .def("replay", &Sealed::replay, nb::call_guard<nb::gil_scoped_release>());
+      .def("replay", &Sealed::replay, nb::call_guard<nb::gil_scoped_release>())
+      .def("end_unsealed", &Sealed::end_unsealed, nb::call_guard<nb::gil_scoped_release>())
+      // The results, or None where the call must be captured.
+      .def(
+          "try_replay",
+          [](Sealed& s, const Tensors& arguments) -> std::optional<Tensors> {
+            Tensors results;
+            if (!s.try_replay(arguments, results)) return {};
+            return results;
+          },
+          nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("is_refused", &Sealed::is_refused);
+  using detail::SealedForms;
+  nb::class_<SealedForms>(m, "_SealedForms")
+      .def(nb::init<const CompileOptions&>())
+      .def("find", &SealedForms::find)
+      .def("refuse", &SealedForms::refuse)
+      .def_prop_ro("refused", &SealedForms::refused)
+      .def("text", &SealedForms::text);
+  m.def("_history_is_spent", detail::history_is_spent);
   nb::class_<Program>(m, "_Program")
       .def("run", [](const Program& p, const Tensors& inputs) { return p.run(inputs); })
       .def_prop_ro("inputs", [](const Program& p) { return p.inputs(); })

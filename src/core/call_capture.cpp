@@ -47,7 +47,8 @@ Hash128 form_of(const CapturedCall& call, size_t input_count) {
   Hash128 form;
   form.add(uint64_t{call.op.info->id} << 32 | uint64_t{call.output_count} << 16 |
                uint64_t{static_cast<uint8_t>(call.default_dtype)} << 8 |
-               uint64_t{call.in_place} << 2 | uint64_t{call.tracked} << 1 | uint64_t{call.unique},
+               uint64_t{call.checks} << 3 | uint64_t{call.in_place} << 2 |
+               uint64_t{call.tracked} << 1 | uint64_t{call.unique},
            input_count);
   const Attrs attrs = call.attrs.view();
   for (size_t i = 0; i < attrs.size(); ++i) {
@@ -139,6 +140,7 @@ void capture(const Call& c, bool tracked, uint64_t node) {
   call->seed = c.seed();
   call->random_offset = c.random_offset();
   call->unique = recomputing;
+  call->checks = c.op().check && !tape::applying && own.forbids_values();
   if (notes_callers) call->line.note();
   if (!c.attrs().empty()) call->attrs.assign(c.attrs());
   size_t dims = 0, at = 0;

@@ -272,25 +272,36 @@ void Capture::refuse_to_split() const {
                  whole_for_, place_of_question());
 }
 
-void Capture::refuse() const {
+// The capture is locked by this thread.
+void Capture::refuse() {
   PELLUCID_CHECK(this != &discarded(), ValueError,
                  "this tensor was made while a function was traced or sealed, and has no values: "
                  "its calls were captured and not run.");
+  if (give_up_ && this == own_) {
+    const GiveUp give_up = std::move(give_up_);
+    give_up("it asks for a value" + place_of_question());
+    return;
+  }
   PELLUCID_CHECK(false, ValueError,
                  "{}: the function asks for a value{}, but nothing runs while it is captured. "
                  "Move item(), printing and decisions by values out of it.",
                  forbidden_by_, place_of_question());
-  __builtin_unreachable();
 }
 
-void Capture::forbid_values(const char* who) {
+void Capture::forbid_values(const char* who, GiveUp give_up) {
   const std::lock_guard hold(*this);
   forbidden_by_ = who;
+  give_up_ = std::move(give_up);
 }
 
 void Capture::allow_values() noexcept {
   const std::lock_guard hold(*this);
+  allow_values_now();
+}
+
+void Capture::allow_values_now() noexcept {
   forbidden_by_ = nullptr;
+  give_up_ = nullptr;
   versions_.clear();
   gradients_.clear();
   changed_.clear();

@@ -59,6 +59,7 @@ struct CapturedCall {
   MemoryCategory category = MemoryCategory::Other;
   DType default_dtype = get_default_dtype();  ///< decides the type that some kernels compute in
   bool unique = false;  ///< an equal call must not stand for it: recomputation
+  bool checks = false;  ///< its kernel must look at values that nobody looked at: it always runs
   uint64_t seed = 0, random_offset = 0;
   ProgramLine line;  ///< that made it, where somebody wants to know
   profile::LaterPlace place;
@@ -128,10 +129,14 @@ class Capture {
   void lock();
   void unlock();
 
-  /// Until allow(), this thread captures a program that must be whole: whoever asks for a value
-  /// gets a ValueError that begins with `who`.
-  void forbid_values(const char* who);
+  /// Until allow_values(), this thread captures a program that must be whole: whoever asks for a
+  /// value gets a ValueError that begins with `who`. With `give_up` it is called instead, once,
+  /// with the reason; it ends that (allow_values_now), and the calls run as those of any capture.
+  using GiveUp = std::function<void(std::string)>;
+  void forbid_values(const char* who, GiveUp give_up = {});
   void allow_values() noexcept;
+  /// The same where it is locked by this thread: for `give_up`.
+  void allow_values_now() noexcept;
   /// While it is set, whoever asks for a value on this thread gets a ValueError that begins with
   /// it: a program that must not be split. All runs at the end as ever. Returns what was set.
   const char* require_whole(const char* who) { return std::exchange(whole_for_, who); }
@@ -199,7 +204,7 @@ class Capture {
   void release_all(Capture* writer = nullptr) noexcept;
   template <class Wanted> void decide(const Wanted& wanted);
   template <class Wanted> void decide_on_earlier(const Wanted& wanted);
-  [[noreturn]] void refuse() const;
+  void refuse();
   void refuse_to_split() const;
   template <class Wanted> void run(const Wanted& wanted, bool whole = false);
   void tell(std::span<const std::unique_ptr<CapturedCall>> calls, const Group* group);
@@ -230,6 +235,7 @@ class Capture {
   size_t held_bytes_ = 0;   // of storages that have memory
   size_t held_limit_ = 0;
   const char* forbidden_by_ = nullptr;
+  GiveUp give_up_;
   const char* whole_for_ = nullptr;
   std::vector<std::pair<Ref<Storage>, uint32_t>> versions_;  // before they were changed
   std::vector<std::pair<Tensor, Tensor>> gradients_;         // leaves, and their gradients before

@@ -102,7 +102,7 @@ template <class Wanted> void Capture::decide(const Wanted& wanted) {
   fates_.assign(calls_.size(), Fate::Kept);
   for (size_t i = calls_.size(); i-- > 0;) {
     const CapturedCall& call = *calls_[i];
-    bool kept = any_seen(call.writes), run = false;
+    bool kept = call.checks || any_seen(call.writes), run = false;
     for (const Storage* s : call.writes) {
       const uint8_t later = slots_[slot_of(*s)].note;
       run = run || (later & (kRead | kWritten));

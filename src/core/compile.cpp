@@ -8,17 +8,27 @@
 #include "core/call_text.h"
 #include "core/capture.h"
 #include "core/program.h"
+#include "core/whole_capture.h"
+#include "graph/passes.h"
 
 namespace pellucid {
 namespace detail {
 
-CompileTrials::CompileTrials(CompileMode mode, int64_t memory_budget)
-    : mode_(memory_budget > 0 && mode == CompileMode::Measured ? CompileMode::Always : mode),
-      memory_budget_(memory_budget) {
-  PELLUCID_CHECK(memory_budget >= 0, ValueError,
+namespace {
+
+// Eager calls know no budget, and round as the program says: the ways are not compared.
+CompileOptions settled(CompileOptions options) {
+  PELLUCID_CHECK(options.memory_budget >= 0, ValueError,
                  "compile: memory_budget is {}; it is a number of bytes, or 0 for no limit.",
-                 memory_budget);
+                 options.memory_budget);
+  if (options.mode == CompileMode::Measured && (options.memory_budget > 0 || options.reassociate))
+    options.mode = CompileMode::Always;
+  return options;
 }
+
+}  // namespace
+
+CompileTrials::CompileTrials(const CompileOptions& options) : options_(settled(options)) {}
 
 void check_function(bool exists) {
   PELLUCID_CHECK(exists, ValueError, "compile: the function is null or empty.");
@@ -30,7 +40,7 @@ bool CompileTrials::begin(size_t size, int64_t& number) {
   const std::lock_guard lock(mutex_);
   Size& s = sizes_[size];
   number = s.calls++;
-  if (mode_ != CompileMode::Measured || s.decided) return s.captures;
+  if (options_.mode != CompileMode::Measured || s.decided) return s.captures;
   if (number >= kWarm + kTimed) return s.captures;  // others are still being timed
   if (number < kWarm) return number == 0;
   const int64_t turn = (number - kWarm) % 4;
@@ -38,7 +48,7 @@ bool CompileTrials::begin(size_t size, int64_t& number) {
 }
 
 void CompileTrials::end(size_t size, int64_t number, bool captured, double seconds) {
-  if (mode_ != CompileMode::Measured || number < kWarm || number >= kWarm + kTimed) return;
+  if (options_.mode != CompileMode::Measured || number < kWarm || number >= kWarm + kTimed) return;
   const std::lock_guard lock(mutex_);
   Size& s = sizes_[size];
   (captured ? s.captured : s.eager).push_back(seconds);
@@ -70,9 +80,14 @@ CompileReport CompileTrials::report() const {
   return out;
 }
 
-MemoryBudget::MemoryBudget(int64_t bytes)
-    : outer_(std::exchange(memory_budget, static_cast<size_t>(std::max<int64_t>(bytes, 0)))) {}
-MemoryBudget::~MemoryBudget() { memory_budget = outer_; }
+ProgramOptions::ProgramOptions(const CompileOptions& options)
+    : outer_budget_(std::exchange(
+          memory_budget, static_cast<size_t>(std::max<int64_t>(options.memory_budget, 0)))),
+      outer_reassociate_(std::exchange(graph::reassociating, options.reassociate)) {}
+ProgramOptions::~ProgramOptions() {
+  memory_budget = outer_budget_;
+  graph::reassociating = outer_reassociate_;
+}
 
 WholeProgram::WholeProgram()
     : outer_(Capture::own().require_whole("compile with fullgraph (CompileMode::Whole)")) {}
@@ -82,15 +97,18 @@ namespace {
 constinit thread_local int64_t compiled_calls = 0;  // of this thread, that have not ended
 }
 
+bool in_compiled_call() { return compiled_calls > 0 || is_sealing(); }
+void count_compiled_call(int change) { compiled_calls += change; }
+
 CompiledCall::CompiledCall(CompileTrials& trials, int64_t elements)
     : trials_(trials),
       size_(std::min<size_t>(std::bit_width(static_cast<uint64_t>(elements)), 63)),
       missed_before_(programs_missed()),
-      nested_(compiled_calls > 0 || is_sealing()),
-      captured_(!nested_ && trials.begin(size_, number_)),
-      budget_(nested_ ? static_cast<int64_t>(memory_budget) : trials.memory_budget()) {
+      nested_(in_compiled_call()),
+      captured_(!nested_ && trials.begin(size_, number_)) {
+  if (!nested_) options_.emplace(trials.options());
   if (captured_) lazy_.emplace();
-  if (trials.mode_ == CompileMode::Whole) {
+  if (trials.options().mode == CompileMode::Whole) {
     if (!nested_) eval();  // what came before is no part of it
     whole_.emplace();
   }
@@ -130,6 +148,11 @@ std::string CompileReport::text() const {
                          text::format_seconds(s.eager_seconds));
     out += !s.decided ? "not decided yet\n" : s.captured ? "captured\n" : "runs eagerly\n";
   }
+  for (const Form& f : forms)
+    out += f.refused.empty()
+               ? fmt::format("sealed: {} of {} calls were replayed without calling the function\n",
+                             f.replayed, f.calls)
+               : fmt::format("not sealed, but captured: {}\n", f.refused);
   if (new_in_a_row > 1)
     out += fmt::format("each of the last {} captures was new: none of them is replayed\n",
                        new_in_a_row);

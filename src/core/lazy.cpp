@@ -123,6 +123,25 @@ std::string Explanation::text() const {
     out += '\n';
     out += fmt::format("the program was made in {}\n", text::format_seconds(made_seconds));
   }
+  const auto listed = [](const std::vector<std::string>& ops) {
+    constexpr size_t kMost = 8;
+    const std::span<const std::string> first(ops.data(), std::min(ops.size(), kMost));
+    return ops.size() <= kMost
+               ? fmt::format("{}", fmt::join(first, ", "))
+               : fmt::format("{} and {} more", fmt::join(first, ", "), ops.size() - kMost);
+  };
+  for (const Beside& b : beside) {
+    out += b.refused.empty()
+               ? fmt::format("side by side on {} threads: {}; foreseen {} in place of {}",
+                             b.threads, listed(b.ops), text::format_seconds(b.beside_seconds),
+                             text::format_seconds(b.serial_seconds))
+               : fmt::format("not side by side: {}; {}", listed(b.ops), b.refused);
+    if (b.measured_serial > 0 && b.measured_beside > 0)
+      out += fmt::format(", measured {} in place of {}", text::format_seconds(b.measured_beside),
+                         text::format_seconds(b.measured_serial));
+    out += '\n';
+  }
+  if (!way.empty()) out += way;
   if (gradient_bytes_left > 0)
     out += fmt::format(
         "gradients of {} outlive the step that used them: zero_grad() at its end frees them\n",

@@ -124,6 +124,7 @@ graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers
                   .default_dtype = call.default_dtype,
                   .tracked = call.tracked,
                   .unique = call.unique,
+                  .checks = call.checks,
                   .seed = call.seed,
                   .random_offset = call.random_offset};
     for (size_t k = 0; k < call.views.size(); ++k) {
@@ -151,7 +152,7 @@ Frame::Arena::~Arena() {
   for (const Memory& m : blocks) deallocate(m.data, m.bytes, m.category);
 }
 
-Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse, bool plan,
+Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, const graph::PassSet& set,
              bool reasons)
     : graph_(g), storages_(g.storages.size(), nullptr) {
   make_calls(g);
@@ -159,8 +160,9 @@ Frame::Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse,
     if (g.storages[s].external && g.storages[s].writes > 0)
       changed_.push_back(static_cast<uint32_t>(s));
   set_addresses(addresses);
-  form_units(fuse, reasons);
-  place_results(g, plan);
+  form_units(set.has("fuse"), reasons);
+  place_results(g, set.has("plan"));
+  if (set.has("beside") && memory_budget == 0) find_beside(g, set.has("plan"));
   watch_numbers();
   for (Storage* s : storages_)
     if (s) s->data = nullptr;
@@ -248,17 +250,13 @@ void Frame::find_weights(Unit& u) {
 
 // What is used in several units, or by a call alone, needs memory from its first unit to its last.
 void Frame::place_results(const graph::Graph& g, bool plan) {
-  std::vector<uint32_t> first(storages_.size(), kNone), last(storages_.size(), 0);
-  for (size_t u = 0; u < units_.size(); ++u)
-    for (size_t i = units_[u].first; i < units_[u].first + units_[u].count; ++i) {
-      const auto use = [&](uint32_t s) {
-        if (first[s] == kNone) first[s] = static_cast<uint32_t>(u);
-        last[s] = static_cast<uint32_t>(u);
-      };
-      for (const graph::Use& in : g.nodes[i].inputs)
-        if (in.value != kNone) use(g.values[in.value].storage);
-      for (const uint32_t s : g.nodes[i].writes) use(s);
-    }
+  Uses uses = uses_of(g);
+  std::vector<uint32_t>&first = uses.first, &last = uses.last;
+  for (Unit& u : units_) {
+    u.unmade = u.unmade_bytes = 0;
+    u.takes.clear(), u.frees.clear(), u.leaves.clear();
+  }
+  inside_.clear(), large_.clear();
   lender_.assign(storages_.size(), kNone);
   // A root writes its further results (the statistics of a batch norm) to memory.
   std::vector<bool> written(storages_.size(), false);
@@ -268,23 +266,23 @@ void Frame::place_results(const graph::Graph& g, bool plan) {
         if (const uint32_t v = g.nodes[u.first].outputs[k]; v != kNone)
           written[g.values[v].storage] = true;
   if (plan) borrow_places(g, first, last);
-  constexpr size_t kLarge = size_t{16} << 10;
   std::vector<graph::Block> blocks;
   for (size_t s = 0; s < storages_.size(); ++s) {
     const graph::Storage& storage = g.storages[s];
     if (!storages_[s] || first[s] == kNone) continue;
     const auto number = static_cast<uint32_t>(s);
     if (storage.external) {
-      if (storage.bytes >= kLarge) units_[last[s]].leaves.push_back(number);
+      if (storage.bytes >= kLargeResult) units_[last[s]].leaves.push_back(number);
       continue;
     }
     Unit& u = units_[first[s]];
     if (storage.live_out || lender_[s] != kNone) {
       u.takes.push_back(number);
-    } else if (first[s] == last[s] && u.group && !written[s]) {  // it lives in tiles alone
+    } else if (uses.own_first[s] == uses.own_last[s] && u.group &&
+               !written[s]) {  // it lives in tiles alone
       ++u.unmade;
       u.unmade_bytes += static_cast<int64_t>(storage.bytes);
-    } else if (plan && storage.bytes >= kLarge) {
+    } else if (plan && storage.bytes >= kLargeResult) {
       large_.push_back(number);
       u.takes.push_back(number);
       units_[last[s]].frees.push_back(number);
@@ -322,7 +320,7 @@ void Frame::borrow_places(const graph::Graph& g, const std::vector<uint32_t>& fi
     graph::for_each_read(g, g.nodes[i], [&](uint32_t s) { last_node[s] = i; });
   for (uint32_t u = 0; u < units_.size(); ++u) {
     const Unit& unit = units_[u];
-    if (unit.updates || (unit.group && unit.group->has_root())) continue;
+    if (unit.updates || (unit.group && unit.group->has_root()) || beside_at(u)) continue;
     for (size_t i = unit.first; i < unit.first + unit.count; ++i) {
       const graph::Node& n = g.nodes[i];
       const uint32_t from = graph::lender_of(
@@ -335,6 +333,16 @@ void Frame::borrow_places(const graph::Graph& g, const std::vector<uint32_t>& fi
       last[lender_[to]] = last[to];
     }
   }
+}
+
+// The most bytes that the kernels of a unit take for themselves.
+int64_t Frame::scratch_of(const Unit& u) const {
+  int64_t scratch = 0;
+  for (size_t i = u.first; i < u.first + u.count; ++i)
+    if (calls_[i]->op.scratch)
+      with_captured(*calls_[i],
+                    [&](const Call& c) { scratch = std::max(scratch, calls_[i]->op.scratch(c)); });
+  return scratch;
 }
 
 // The most bytes that a run needs at one time beside what exists before it: results, and what
@@ -354,14 +362,9 @@ size_t Frame::foresee_peak(const graph::Graph& g, const std::vector<uint32_t>& f
   int64_t now = static_cast<int64_t>(plan_.bytes), most = now;
   for (size_t u = 0; u < units_.size(); ++u) {
     now += change[u];
-    int64_t scratch = 0;
-    for (size_t i = units_[u].first; i < units_[u].first + units_[u].count; ++i)
-      if (calls_[i]->op.scratch)
-        with_captured(*calls_[i], [&](const Call& c) {
-          scratch = std::max(scratch, calls_[i]->op.scratch(c));
-        });
-    most = std::max(most, now + scratch);
+    most = std::max(most, now + scratch_of(units_[u]));
   }
+  for (const Beside& b : beside_) most = std::max(most, foresee_section(g, b, first, last, change));
   return static_cast<size_t>(most);
 }
 
@@ -468,6 +471,38 @@ void Frame::take_random(const PhiloxRange& traced, const PhiloxRange& now) {
     if (u.single) u.single->take_parameters();
 }
 
+void Frame::take_memory(Unit& u, const Outside& outside) {
+  for (const uint32_t s : u.takes) {
+    Storage& storage = *storages_[s];
+    if (lender_[s] != kNone)
+      storage.data = storages_[lender_[s]]->data;
+    else if (!graph_.storages[s].live_out)
+      storage.data = allocate(storage.bytes, storage.category);
+    else if (!storage.data)
+      storage.data = outside.give(s);
+  }
+}
+
+void Frame::give_back(Unit& u, const Outside& outside) {
+  for (const uint32_t s : u.frees) {
+    Storage& storage = *storages_[s];
+    deallocate(std::exchange(storage.data, nullptr), storage.bytes, storage.category);
+  }
+  if (outside.let_go)
+    for (const uint32_t s : u.leaves) outside.let_go(s);
+}
+
+void Frame::run_unit(Unit& u, const Outside& outside) {
+  if (u.held != kNone && !outside.storages.empty()) u.weights->storage = outside.storages[u.held];
+  const CapturedWeightsScope weights(u.weights.get());
+  if (u.group)
+    u.group->run();
+  else if (u.updates)
+    u.updates->run();
+  else
+    u.single->run();
+}
+
 void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t& done) {
   struct Changing {
     const std::vector<uint32_t>& changed;
@@ -490,32 +525,20 @@ void Frame::run(std::span<void* const> addresses, const Outside& outside, size_t
   }
   for (size_t i = 0; i < inside_.size(); ++i)
     storages_[inside_[i]]->data = static_cast<char*>(small_.data) + plan_.offsets[i];
-  for (Unit& u : units_) {
-    const MemoryCategoryGuard category(calls_[u.first]->category);
-    for (const uint32_t s : u.takes) {
-      Storage& storage = *storages_[s];
-      if (lender_[s] != kNone)
-        storage.data = storages_[lender_[s]]->data;
-      else if (!graph_.storages[s].live_out)
-        storage.data = allocate(storage.bytes, storage.category);
-      else if (!storage.data)
-        storage.data = outside.give(s);
+  size_t next_beside = 0;
+  for (size_t u = 0; u < units_.size();) {
+    if (next_beside < beside_.size() && beside_[next_beside].section.first == u) {
+      Beside& b = beside_[next_beside++];
+      run_beside(b, outside);
+      for (; u < b.end(); ++u) done += units_[u].count;
+      continue;
     }
-    if (u.held != kNone && !outside.storages.empty()) u.weights->storage = outside.storages[u.held];
-    const CapturedWeightsScope weights(u.weights.get());
-    if (u.group)
-      u.group->run();
-    else if (u.updates)
-      u.updates->run();
-    else
-      u.single->run();
-    done += u.count;
-    for (const uint32_t s : u.frees) {
-      Storage& storage = *storages_[s];
-      deallocate(std::exchange(storage.data, nullptr), storage.bytes, storage.category);
-    }
-    if (outside.let_go)
-      for (const uint32_t s : u.leaves) outside.let_go(s);
+    Unit& unit = units_[u++];
+    const MemoryCategoryGuard category(calls_[unit.first]->category);
+    take_memory(unit, outside);
+    run_unit(unit, outside);
+    done += unit.count;
+    give_back(unit, outside);
   }
   for (Storage* s : storages_)
     if (s) s->data = nullptr;
@@ -549,6 +572,23 @@ void Frame::explain(Explanation& e) const {
     e.calls += static_cast<int64_t>(u.count);
     e.parts.push_back(std::move(part));
   }
+  const auto tell = [&](const graph::Section& s) -> Explanation::Beside& {
+    Explanation::Beside out{.threads = static_cast<int64_t>(s.threads),
+                            .serial_seconds = s.serial_seconds,
+                            .beside_seconds = s.beside_seconds,
+                            .refused = s.refused};
+    const Unit& last = units_[s.first + s.size() - 1];
+    for (size_t i = units_[s.first].first; i < last.first + last.count; ++i)
+      out.ops.push_back(calls_[i]->op.info->name);
+    return e.beside.emplace_back(std::move(out));
+  };
+  for (const Beside& b : beside_) {
+    Explanation::Beside& out = tell(b.section);
+    out.measured_serial = b.serial;
+    out.measured_beside = b.beside;
+    if (b.slower) out.refused = "they were slower side by side";
+  }
+  for (const graph::Section& s : not_beside_) tell(s);
   e.arena_bytes += static_cast<int64_t>(plan_.bytes);
   e.reused += std::count_if(lender_.begin(), lender_.end(), [](uint32_t s) { return s != kNone; });
   int64_t held = 0;
@@ -603,7 +643,7 @@ ReplayProgram::ReplayProgram(std::span<CapturedCall* const> calls, const Storage
 
 std::unique_ptr<Frame> ReplayProgram::make_frame(std::span<void* const> addresses) {
   const Clock::time_point begun = Clock::now();
-  auto frame = std::make_unique<Frame>(graph_, addresses, set_.has("fuse"), set_.has("plan"), true);
+  auto frame = std::make_unique<Frame>(graph_, addresses, set_, true);
   double none = 0;
   frame_seconds_.compare_exchange_strong(none, seconds_since(begun));
   return frame;
@@ -669,6 +709,7 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
   for (const auto& [again, of] : graph_.repeats) original[again] = of;
   const auto give = [&](uint32_t from, uint32_t to) {
     void* const at = frame.address(from);
+    if (to >= storages.size()) return;  // a pass made it: no captured call does
     if (!at || storages[to]->data || graph_.storages[from].external) return;
     storages[to]->data = at;
     storages[to]->borrowed = true;
@@ -681,6 +722,11 @@ void ReplayProgram::hand_over(Frame& frame, size_t done, std::span<Storage* cons
     if (i >= done) executed[graph_.nodes[i].call] = false;
   }
   for (size_t c = 0; c < ran.size(); ++c) executed[c] = executed[c] && in_graph[c];
+  for (const graph::Graph::Tie& tie : graph_.ties) {
+    const bool all = std::all_of(tie.begin(), tie.end(),
+                                 [&](uint32_t c) { return executed[c] || !in_graph[c]; });
+    for (const uint32_t c : tie) executed[c] = all, in_graph[c] = true;
+  }
   for (size_t i = done; i-- > 0;)  // the last first: that is the one whose memory is still there
     if (executed[graph_.nodes[i].call])
       for (const uint32_t s : graph_.nodes[i].writes) give(s, original[s]);

@@ -18,6 +18,7 @@
 #include "core/capture.h"
 #include "core/fuse.h"
 #include "core/updates.h"
+#include "graph/beside.h"
 #include "graph/graph.h"
 #include "graph/passes.h"
 #include "graph/plan.h"
@@ -59,12 +60,21 @@ class StorageNumbers {
 /// The graph of captured calls. It borrows their attributes.
 graph::Graph graph_of(std::span<CapturedCall* const> calls, const StorageNumbers& numbers);
 
+/// Whether independent calls run side by side where the model and a measurement say that it pays,
+/// or wherever they can: for tests.
+enum class BesideRule : uint8_t { Pays, Always };
+extern std::atomic<BesideRule> beside_rule;
+
 /// What one run of a program needs and the next one reuses: calls on storages of its own, groups of
 /// them, and where results lie.
 class Frame {
  public:
+  /// From so many bytes on a result has memory of its own while it is needed.
+  static constexpr size_t kLargeResult = size_t{16} << 10;
+  /// What running side by side may add to the most that is needed at one time.
+  static constexpr size_t kMoreMemory = size_t{64} << 10;
   /// `addresses`: of each storage that exists now; numbers are read while groups are formed.
-  Frame(const graph::Graph& g, std::span<void* const> addresses, bool fuse, bool plan,
+  Frame(const graph::Graph& g, std::span<void* const> addresses, const graph::PassSet& set,
         bool reasons);
   Frame(const Frame&) = delete;
   ~Frame();
@@ -116,6 +126,22 @@ class Frame {
     // Storages that get memory before it, give it back after it, or are external and used last.
     std::vector<uint32_t> takes, frees, leaves;
   };
+  /// Units that run on several threads, and what their first runs took each way.
+  struct Beside {
+    graph::Section section;
+    std::unique_ptr<std::atomic<uint32_t>[]> done;  // of each unit: the last run that it is done in
+    uint32_t run = 0;
+    int runs = 0;
+    bool slower = false;
+    double serial = 0, beside = 0;  // seconds, the least
+    size_t end() const { return section.first + section.size(); }
+  };
+  /// When the storages are used, in units. What several threads of a section use is needed from its
+  /// first unit to its last.
+  struct Uses {
+    std::vector<uint32_t> first, last;
+    std::vector<uint32_t> own_first, own_last;  // whatever runs side by side
+  };
   /// An input of a group's call that is a number: a group is told when it changes.
   struct Number {
     uint32_t unit, member, storage;
@@ -131,6 +157,22 @@ class Frame {
   void make_calls(const graph::Graph& g);
   void form_units(bool fuse, bool reasons);
   void find_weights(Unit& u);
+  void find_beside(const graph::Graph& g, bool plan);
+  graph::Step step_of(const graph::Graph& g, const Unit& u) const;
+  Uses uses_of(const graph::Graph& g) const;
+  const Beside* beside_at(size_t unit) const;
+  int64_t scratch_of(const Unit& u) const;
+  int64_t foresee_section(const graph::Graph& g, const Beside& b,
+                          const std::vector<uint32_t>& first, const std::vector<uint32_t>& last,
+                          const std::vector<int64_t>& change) const;
+  void run_beside(Beside& b, const Outside& outside);
+  void run_on_threads(Beside& b, const Outside& outside);
+  void run_in_order(Beside& b, const Outside& outside);
+  void run_own(const Beside& b, size_t u, const Outside& outside);
+  void run_unit(Unit& u, const Outside& outside);
+  void keep_for_ties(const graph::Graph& g, Uses& uses) const;
+  void take_memory(Unit& u, const Outside& outside);
+  void give_back(Unit& u, const Outside& outside);
   void place_results(const graph::Graph& g, bool plan);
   void borrow_places(const graph::Graph& g, const std::vector<uint32_t>& first,
                      std::vector<uint32_t>& last);
@@ -146,6 +188,8 @@ class Frame {
   std::vector<std::unique_ptr<CapturedCall>> calls_;
   std::vector<uint32_t> origins_;  // the captured call that each one is
   std::vector<Unit> units_;
+  std::vector<Beside> beside_;              // in order
+  std::vector<graph::Section> not_beside_;  // that could be, with the reason
   std::vector<Number> numbers_;
   /// A call that draws random numbers, and calls that draw the same ones again (a gradient of
   /// dropout): two of their attributes say which.

@@ -296,6 +296,13 @@ std::string TracedProgram::user_of(size_t storage) const {
   return "a call";
 }
 
+std::string TracedProgram::kept_result() const {
+  const graph::Graph& g = program_->graph();
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (slots_[i].exists && !g.storages[i].external && slots_[i].writes > 0) return user_of(i);
+  return "";
+}
+
 void TracedProgram::check_same(const TracedProgram& later) const {
   const size_t both = std::min(calls_.size(), later.calls_.size());
   for (size_t i = 0; i < both; ++i)

@@ -33,7 +33,10 @@ class TracedProgram {
                 const TracedProgram* before = nullptr);
 
   /// Runs it. Inputs are checked against those that it was made with.
-  Tensors run(TensorList inputs) const;
+  Tensors run(TensorList inputs) const { return run(inputs, checked(inputs)); }
+  /// The inputs as it reads them; throws where they are not like those that it was made with.
+  Tensors checked(TensorList inputs) const;
+  Tensors run(TensorList given, const Tensors& inputs) const;
   /// Whether it still is what the function would do: the tensors that it uses are still those of
   /// the program (p.data = … gives a parameter other memory), gradients exist as they did, and
   /// what it noted (note_assumption) is the same.
@@ -50,6 +53,9 @@ class TracedProgram {
 
   /// Whether its calls change a tensor that the function makes from values of its own.
   bool changes_constants() const { return changes_constants_; }
+  /// A call whose result somebody else keeps: each run would write it again. "" for none.
+  std::string kept_result() const;
+  size_t input_count() const { return inputs_.size(); }
   const ProgramKey& key() const { return key_; }
   const std::shared_ptr<ReplayProgram>& program() const { return program_; }
   /// As captured and after each pass; passes that changed nothing share one.

@@ -96,7 +96,7 @@ void TracedProgram::check_distinct(TensorList given, const Tensors& inputs) cons
   }
 }
 
-Tensors TracedProgram::run(TensorList given) const {
+Tensors TracedProgram::checked(TensorList given) const {
   PELLUCID_CHECK(given.size() == inputs_.size(), ValueError, "{}: {} inputs are needed, found {}.",
                  who_, inputs_.size(), given.size());
   PELLUCID_CHECK(!estimating(), NotImplementedError,
@@ -107,6 +107,11 @@ Tensors TracedProgram::run(TensorList given) const {
   Tensors inputs;
   for (size_t i = 0; i < given.size(); ++i) inputs.push_back(prepared(given[i], i));
   check_distinct(given, inputs);
+  return inputs;
+}
+
+Tensors TracedProgram::run(TensorList given, const Tensors& inputs) const {
+  const LazyGuard at_once(false);
   for (const Leaf& l : leaves_)  // the function drops it first, so its memory is free from here on
     if (l.cleared) meta_of(leaf_of(l, given)).grad = Tensor();
   const graph::Graph& g = program_->graph();

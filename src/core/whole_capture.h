@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,26 @@
 
 namespace pellucid::detail {
 
+/// Counts a call of a compiled function that begins (1) or ends (-1): in_compiled_call().
+void count_compiled_call(int change);
+
 /// This thread captures a whole program while it lives. What is left at its end is dropped.
 class WholeCapture {
  public:
-  explicit WholeCapture(const char* who) : noted_(std::exchange(notes_callers, true)) {
+  /// `gave_up`: where it is given, whoever asks for a value gets it, and the program is no longer
+  /// whole; it is told why.
+  explicit WholeCapture(const char* who, std::string* gave_up = nullptr)
+      : noted_(std::exchange(notes_callers, true)) {
     eval();  // what came before is no part of it
     random_ = default_generator().get_state();
-    own_.forbid_values(who);
+    Capture::GiveUp give_up;
+    if (gave_up)
+      give_up = [this, gave_up](std::string why) {
+        *gave_up = std::move(why);
+        allow_arguments();
+        own_.allow_values_now();
+      };
+    own_.forbid_values(who, std::move(give_up));
     lazy_.emplace();
   }
   ~WholeCapture() {

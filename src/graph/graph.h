@@ -56,6 +56,7 @@ struct Node {
   DType default_dtype = kFloat32;  ///< when the call was captured
   bool tracked = false;            ///< its hidden outputs are wanted: a gradient reads them
   bool unique = false;  ///< never merged with an equal node: random numbers, recomputation
+  bool checks = false;  ///< it refuses some values, so it runs though nobody may read its result
   uint64_t seed = 0, random_offset = 0;  ///< of an op that draws random numbers
   std::vector<Use> inputs;
   std::vector<uint32_t> outputs;  ///< values, kNone where nobody needs one
@@ -76,6 +77,10 @@ struct Graph {
   std::vector<Merge> merges;
   std::vector<std::pair<uint32_t, uint32_t>> repeats;  ///< storages of results that are made again,
                                                        ///< and those that they stand for
+  /// Captured calls that were rewritten together: the results of some of them are those of all, so
+  /// if one has to run alone, all have to.
+  using Tie = std::vector<uint32_t>;
+  std::vector<Tie> ties;
 
   const Storage& storage_of(uint32_t value) const { return storages[values[value].storage]; }
 };

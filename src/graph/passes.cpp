@@ -183,7 +183,8 @@ int64_t remove_dead(Graph& g) {
     needed[s] = g.storages[s].live_out || g.storages[s].external;
   for (size_t i = g.nodes.size(); i-- > 0;) {
     const Node& n = g.nodes[i];
-    dead[i] = std::none_of(n.writes.begin(), n.writes.end(), [&](uint32_t s) { return needed[s]; });
+    dead[i] = !n.checks &&
+              std::none_of(n.writes.begin(), n.writes.end(), [&](uint32_t s) { return needed[s]; });
     if (!dead[i]) for_each_read(g, n, [&](uint32_t s) { needed[s] = true; });
   }
   return remove(g, dead);
@@ -378,6 +379,8 @@ int64_t update_early(Graph& g) {
 constexpr Pass kPasses[] = {
     {"cse", "a call that was made before with the same arguments is not made again", merge_equal},
     {"dead", "calls whose results nobody reads are not made", remove_dead},
+    {"reassociate", "x@y + x@z is computed as x@(y + z), which rounds otherwise", reassociate,
+     true},
     {"neighbours",
      "calls over one shape are put behind those whose results they read, small updates behind each "
      "other",
@@ -386,6 +389,7 @@ constexpr Pass kPasses[] = {
     {"delay", "results that wait are made right before they are read, if less waits then", delay},
     {"recompute", "results are computed again where memory has a budget", nullptr},
     {"fuse", "neighbours run as one group", nullptr},
+    {"beside", "small independent calls run at the same time on several threads", nullptr},
     {"plan", "results inside the program get memory while they are needed, small ones in one block",
      nullptr},
 };
@@ -402,18 +406,21 @@ uint64_t bit_of(std::string_view name) {
   for (const Pass& p : kPasses) known += (known.empty() ? "" : ", ") + std::string(p.name);
   PELLUCID_CHECK(false, ValueError,
                  "PELLUCID_PASSES: there is no pass '{}'. The passes are: {}. \"-fuse\" leaves one "
-                 "out, \"cse,dead\" runs only those.",
+                 "out, \"cse,dead\" runs only those, \"+reassociate\" adds one.",
                  name, known);
   return 0;
 }
 
 }  // namespace
 
+constinit thread_local bool reassociating = false;
+
 std::span<const Pass> passes() { return kPasses; }
 
 PassSet::PassSet(std::string_view text) {
-  constexpr uint64_t kAll = (uint64_t{1} << std::size(kPasses)) - 1;
-  uint64_t only = 0, without = 0;
+  uint64_t all = 0, only = 0, without = 0, with = 0;
+  for (const Pass& p : kPasses)
+    if (!p.off) all |= bit_of(p.name);
   while (!text.empty()) {
     const size_t comma = std::min(text.find(','), text.size());
     std::string_view word = text.substr(0, comma);
@@ -423,10 +430,12 @@ PassSet::PassSet(std::string_view text) {
     if (word.empty() || word == "all") continue;
     if (word.starts_with('-'))
       without |= bit_of(word.substr(1));
+    else if (word.starts_with('+'))
+      with |= bit_of(word.substr(1));
     else
       only |= bit_of(word);
   }
-  bits_ = (only ? only : kAll) & ~without;
+  bits_ = ((only ? only : all) | with) & ~without;
 }
 
 bool PassSet::has(std::string_view name) const { return (bits_ & bit_of(name)) != 0; }
@@ -434,6 +443,7 @@ bool PassSet::has(std::string_view name) const { return (bits_ & bit_of(name)) !
 PassSet PassSet::current() {
   PassSet set;
   set.bits_ = current_bits().load(std::memory_order_relaxed);
+  if (reassociating) set.bits_ |= bit_of("reassociate");
   return set;
 }
 

@@ -17,6 +17,7 @@ struct Pass {
   std::string_view doc;
   /// Returns how many nodes it changed. Null for a part of lowering that can be switched off.
   int64_t (*run)(Graph&);
+  bool off = false;  ///< unless it is asked for: it changes how results are rounded
 };
 
 /// All passes in the order in which they run.
@@ -26,7 +27,8 @@ std::span<const Pass> passes();
 inline constexpr int64_t kMostUpdated = 16384;
 
 /// Which passes run: all but those that a text such as "-fuse,-plan" names, or only those that
-/// "cse,dead" names. "" is all. Throws ValueError for a name that is no pass.
+/// "cse,dead" names. "" is all but those that are off; "+reassociate" asks for one of these. Throws
+/// ValueError for a name that is no pass.
 class PassSet {
  public:
   explicit PassSet(std::string_view text = {});
@@ -47,6 +49,11 @@ struct PassResult {
   int64_t nodes_before = 0, nodes_after = 0;
   int64_t changed = 0;
 };
+
+/// While it is set, this thread's programs are made with the pass "reassociate".
+extern constinit thread_local bool reassociating;
+/// Products that share an operand are made one where they are added. Returns how many are gone.
+int64_t reassociate(Graph& g);
 
 /// Calls whose results wait run right before these are read, where that lowers the most bytes that
 /// are needed at one time. Returns how many.

@@ -11,6 +11,7 @@
 #include "pellucid/pellucid.h"
 #include "pellucid/profile.h"
 #include "pellucid/profiler.h"
+#include "same_bits.h"
 #include "tensor/pending.h"
 
 namespace pellucid {
@@ -22,10 +23,6 @@ template <class F> std::vector<std::string> ops_run(const F& f) {
   const OpObserver observer([&](const Call& c) { names.emplace_back(c.name()); });
   f();
   return names;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.equal(b);
 }
 
 using Names = std::vector<std::string>;

@@ -6,6 +6,7 @@
 #include "pellucid/nn.h"
 #include "pellucid/optim.h"
 #include "pellucid/pellucid.h"
+#include "same_bits.h"
 
 namespace pellucid {
 namespace {
@@ -14,10 +15,6 @@ template <class F> int64_t forced_by(const F& f) {
   const int64_t before = detail::forced_runs.load();
   f();
   return detail::forced_runs.load() - before;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.equal(b);
 }
 
 struct Language : nn::Module {

@@ -413,7 +413,7 @@ TEST_CASE("faults: functions that are empty, sealed twice, sealed inside, and de
                  gone.reset();
                  return x + 1;
                }),
-               CompileMode::Always);
+               CompileOptions{.mode = CompileMode::Always});
   Compiled<Function> copy = *gone;
   CHECK(copy(ones({2})).equal(full({2}, 2.0)));
   CHECK(copy(ones({2})).equal(full({2}, 2.0)));
