@@ -39,8 +39,7 @@ enum class CompileMode {
 struct CompileOptions {
   CompileMode mode = CompileMode::Measured;
   int64_t memory_budget = 0;  ///< in bytes; 0 for no limit
-  /// Passes may round otherwise than the program says: x@y + x@z as x@(y + z), batch norm in eval
-  /// mode as a part of the product before it.
+  /// Passes may round otherwise than the program says: x@y + x@z as x@(y + z).
   bool reassociate = false;
 };
 
