@@ -216,7 +216,9 @@ def test_weights_that_were_kept_packed_are_never_stale():
     def through_numpy(w):
         w.numpy()[0] = 3
 
-    def through_an_array_from_before(w, kept=[]):
+    kept = []  # so that the array outlives the change
+
+    def through_an_array_from_before(w):
         kept.append(w.numpy())
         F.conv2d(x, w), F.conv2d(x, w), F.conv2d(x, w)
         kept[-1][1] = 5
