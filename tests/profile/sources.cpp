@@ -136,6 +136,18 @@ TEST_CASE("profile uses: the blocks that ops of one step read, write and save") 
   }
 }
 
+TEST_CASE("profile steps: backward() in a marked step keeps its own line") {
+  const Profile p = trained(0, true);
+  int runs = 0;
+  for (const profile::Event& e : p.events) {
+    if (p.signatures[static_cast<size_t>(e.signature)].kind != profile::EventKind::Engine) continue;
+    ++runs;
+    REQUIRE(e.parent >= 0);
+    CHECK(e.site != p.events[static_cast<size_t>(e.parent)].site);
+  }
+  CHECK(runs == 3);
+}
+
 TEST_CASE("profile facts: what the program states, and how it was started") {
   setenv("PELLUCID_TEST_FACT", "7", 1);
   const TemporaryFolder folder;
