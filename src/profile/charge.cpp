@@ -49,7 +49,10 @@ void charge_backward(Collected& all) {
     if (it != all.nodes.end()) p.events[static_cast<size_t>(b.event)].forward = it->second;
   }
   for (Event& e : p.events) {
-    if (e.phase != Phase::Backward) continue;
+    // A run of backward() itself belongs to the line that called it.
+    if (e.phase != Phase::Backward ||
+        p.signatures[static_cast<size_t>(e.signature)].kind == EventKind::Engine)
+      continue;
     if (e.forward >= 0) {
       const Event& f = p.events[static_cast<size_t>(e.forward)];
       e.site = f.site;
