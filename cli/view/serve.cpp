@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "cli/validators.h"
 #include "cli/view/browser.h"
 #include "cli/view/playground.h"
 #include "recorder/recorder.h"
@@ -46,7 +47,7 @@ void ServeFlags::add_to(CommandLine& line) {
   line.add_option("--port", server.port,
                   "The port to serve at; a taken one gives the next free one, 0 any")
       ->type_name("N")
-      ->check(CLI::Range(0, 65535))
+      ->check(in_range(0, 65535))
       ->capture_default_str();
   line.add_option("--host", server.host, "The address of this machine to serve at")
       ->type_name("ADDRESS")

@@ -116,7 +116,26 @@ static bool explanation_names_its_lines() {
   return all;
 }
 
+// backward() inside a marked step has its own line, not that of the mark.
+static bool backward_keeps_its_line() {
+  const LazyGuard outermost(false);
+  ProfilerSession session;
+  const Tensor w = randn({8, 4}).requires_grad_();
+  profile::begin_step();
+  const int marked = __LINE__ - 1;
+  matmul(randn({2, 8}), w).sum().backward();
+  profile::end_step();
+  const profile::Profile p = session.stop();
+  for (const profile::Event& e : p.events) {
+    if (p.signatures[static_cast<size_t>(e.signature)].kind != profile::EventKind::Engine) continue;
+    const profile::Site site = e.site < 0 ? profile::Site() : p.sites[static_cast<size_t>(e.site)];
+    if (site.file.ends_with("lines.cpp") && site.line == marked + 2) return true;
+    std::printf("package: backward() is charged to '%s:%d'\n", site.file.c_str(), site.line);
+  }
+  return false;
+}
+
 bool lines_are_of_the_program() {
   return lines_are_of_the_program(false) && lines_are_of_the_program(true) &&
-         warning_names_its_line() && explanation_names_its_lines();
+         warning_names_its_line() && explanation_names_its_lines() && backward_keeps_its_line();
 }
