@@ -32,6 +32,7 @@ class Weights {
   /// Whether a form that is made now is to be kept: the weights were the same in an earlier call.
   virtual bool keeps() const { return false; }
   /// To be called with a form that is complete.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who keeps it moves it
   virtual void keep(std::shared_ptr<const PackedForm>) const {}
 
  protected:
