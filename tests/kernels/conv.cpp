@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "pellucid/parallel.h"
@@ -327,7 +328,9 @@ class KeptWeights final : public kernels::Weights {
  public:
   explicit KeptWeights(const void* values) : Weights(values) {}
   bool keeps() const override { return true; }
-  void keep(std::shared_ptr<const kernels::PackedForm> form) const override { form_ = form; }
+  void keep(std::shared_ptr<const kernels::PackedForm> form) const override {
+    form_ = std::move(form);
+  }
   bool has_form() const { return form_ != nullptr; }
 
  protected:
