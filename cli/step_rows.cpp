@@ -63,7 +63,7 @@ std::vector<std::string> local_derivatives(autograd::Node& node) {
 }
 
 std::string label_of(const Evaluation& evaluation, const autograd::Node* node) {
-  const std::string name = evaluation.name_of(*node);
+  std::string name = evaluation.name_of(*node);
   if (!name.empty()) return name;
   if (evaluation.objective().defined() &&
       autograd::gradient_edge(evaluation.objective()).function.get() == node)

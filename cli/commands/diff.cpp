@@ -130,6 +130,7 @@ void print_text(const Args& args, const Diff& d, int64_t limit) {
 
 std::vector<profile::Profile> load_all(const std::vector<std::string>& files) {
   std::vector<profile::Profile> out;
+  out.reserve(files.size());
   for (const std::string& file : files) out.push_back(profile::Profile::load(file));
   return out;
 }

@@ -25,7 +25,7 @@
 #include "profile/sources.h"
 #include "recorder/recorder.h"
 
-extern char** environ;
+extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace pellucid::cli {
 namespace {
@@ -56,6 +56,7 @@ std::vector<std::string> environment_for(const ProfileFlags& o, const std::strin
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> list;
+  list.reserve(words.size() + 1);
   for (std::string& w : words) list.push_back(w.data());
   list.push_back(nullptr);
   return list;

@@ -11,7 +11,7 @@
 #include "base/env.h"
 #include "base/escape.h"
 
-extern char** environ;
+extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace pellucid::cli::view {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "pellucid/error.h"
 
-extern char** environ;
+extern char** environ;  // NOLINT: POSIX declares it nowhere
 
 namespace pellucid::cli::view {
 namespace {

@@ -45,10 +45,10 @@ struct ReportTable {
 
 /// How a table is grouped, sorted and cut. What a table has no use for is ignored.
 struct ReportOptions {
-  std::string sort;       ///< a key of the table: "tottime", "cpu_time_total"; "" for its own
-  std::string by;         ///< "op", "shape", "line", "module" or "stack"
-  std::string unit = "";  ///< of cProfile's times: "sec" (as cProfile), "msec" or "usec"
-  int64_t limit = -1;     ///< rows; -1 for the table's own limit, 0 for all
+  std::string sort;    ///< a key of the table: "tottime", "cpu_time_total"; "" for its own
+  std::string by;      ///< "op", "shape", "line", "module" or "stack"
+  std::string unit;    ///< of cProfile's times: "sec" (as cProfile), "msec" or "usec"
+  int64_t limit = -1;  ///< rows; -1 for the table's own limit, 0 for all
   std::string callers, callees;  ///< of cProfile: whose callers or callees to list
   bool full_paths = false;
 };
