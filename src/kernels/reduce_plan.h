@@ -31,7 +31,8 @@ struct Dim {
 struct Dims {
   std::array<Dim, kMaxDims> d;
   int n = 0;
-  Dims() {}  // d stays unset: zeroing it would cost more than a small reduction
+  // d stays unset: zeroing it would cost more than a small reduction.
+  Dims() {}  // NOLINT(modernize-use-equals-default)
   int64_t count() const {
     int64_t c = 1;
     for (int i = 0; i < n; ++i) c *= d[i].size;
