@@ -245,6 +245,7 @@ void Module::to(DType dtype, bool) {
   for (auto& child : children_) child.value()->to(dtype);
   const auto convert = [&](Tensor& t) {
     if (!t.defined() || !t.is_floating_point() || t.dtype() == dtype) return;
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): what it refers to is dropped
     const Tensor grad = t.grad();
     t.zero_grad();
     t.set_data(t.detach().to(dtype));

@@ -64,7 +64,7 @@ Tensor Tensor::operator=(const Tensor& values) && {
   check_seen(*this);
   return copy_(values);
 }
-Tensor Tensor::operator=(Tensor&& values) && {
+Tensor Tensor::operator=(Tensor&& values) && {  // NOLINT(performance-noexcept-move-constructor)
   check_seen(*this);
   return copy_(values);
 }
