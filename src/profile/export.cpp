@@ -105,6 +105,7 @@ void export_collapsed(const Profile& p, Output& out) {
   const FunctionStats stats(p);
   const CallTree tree(p, stats.functions);
   std::vector<std::string> names;
+  names.reserve(static_cast<size_t>(stats.functions.number.size()));
   for (int32_t f = 0; f < stats.functions.number.size(); ++f)
     names.push_back(frame_text(function_name(p, stats.site(f), stats.name(f))));
   std::vector<int32_t> path;

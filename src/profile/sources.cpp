@@ -61,7 +61,7 @@ bool is_revision(std::string_view text) {
 // The commit that a name such as refs/heads/main stands for.
 std::string revision_of(const fs::path& repository, const std::string& name) {
   if (name.find("..") != std::string::npos) return "";
-  if (const std::string direct = first_line(repository / name); is_revision(direct)) return direct;
+  if (std::string direct = first_line(repository / name); is_revision(direct)) return direct;
   std::ifstream packed(repository / "packed-refs");
   for (std::string line; std::getline(packed, line);) {
     const size_t blank = line.find(' ');
@@ -115,7 +115,7 @@ std::string git_revision(const std::string& folder) {
   }
   const std::string common = first_line(repository / "commondir");
   shared = common.empty() ? repository : repository / common;
-  const std::string head = first_line(repository / "HEAD");
+  std::string head = first_line(repository / "HEAD");
   if (is_revision(head)) return head;
   constexpr std::string_view kRef = "ref: ";
   return head.starts_with(kRef) ? revision_of(shared, head.substr(kRef.size())) : "";

@@ -36,7 +36,7 @@ double width_of(const std::string& label) {
 struct Thing {
   bool is_box = false;
   int32_t index = 0;
-  auto operator<=>(const Thing&) const = default;
+  auto operator<=>(const Thing&) const = default;  // NOLINT(modernize-use-nullptr): it names none
 };
 
 class Placing {
@@ -76,7 +76,7 @@ class Placing {
     int32_t first = 0, count = 0;
   };
 
-  static size_t level(int32_t box) { return static_cast<size_t>(box + 1); }
+  static size_t level(int32_t box) { return static_cast<size_t>(box) + 1; }
   bool is_open(int32_t box) const { return open_.contains(box); }
   std::string id_of(Thing t) const {
     return t.is_box ? fmt::format("b{}", t.index) : g_.nodes[static_cast<size_t>(t.index)].id;

@@ -75,7 +75,7 @@ struct PhantomRelease {
 
 Ref<Storage> phantom_storage(size_t bytes, bool with_values) {
   const MemoryCategory category = current_memory_category();
-  const std::shared_ptr<MemoryLedger> ledger = current_ledger();
+  const std::shared_ptr<MemoryLedger>& ledger = current_ledger();
   Ref<Storage> s = borrow_storage(with_values ? ::operator new(bytes) : nullptr, bytes,
                                   PhantomRelease{ledger, bytes, category, with_values});
   s->category = category;

@@ -18,7 +18,7 @@ namespace {
 
 // A stand-in for the command: what it is given is a script's business.
 std::string script(const TemporaryFolder& folder, const std::string& text) {
-  const std::string file = folder / "pellucid";
+  std::string file = folder / "pellucid";
   test::write_bytes(file, "#!/bin/sh\n" + text);
   chmod(file.c_str(), 0755);
   return file;
