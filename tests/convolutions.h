@@ -17,12 +17,13 @@ struct Convolution {
 
 inline std::vector<Convolution> convolutions() {
   using Ints = std::vector<int64_t>;
-  const auto conv = [](Ints stride, Ints padding, Ints dilation = {1, 1}, int64_t groups = 1) {
+  const auto conv = [](const Ints& stride, const Ints& padding, const Ints& dilation = {1, 1},
+                       int64_t groups = 1) {
     return [=](const Tensor& x, const Tensor& w) {
       return conv2d(x, w, {}, stride, padding, dilation, groups);
     };
   };
-  const auto transposed = [](Ints stride, Ints padding) {
+  const auto transposed = [](const Ints& stride, const Ints& padding) {
     return [=](const Tensor& x, const Tensor& w) {
       return conv_transpose2d(x, w, {}, stride, padding);
     };

@@ -99,7 +99,8 @@ int run_step(const Args& args) {
 
   const int64_t before = memory_stats().allocated;
   Evaluation evaluation(expression, bindings);
-  evaluation.keep_values = false;  // or the bytes alive would not be those of an ordinary run
+  // The graph shows values; without it the bytes alive are those of an ordinary run.
+  evaluation.keep_values = layout;
   for (const std::string& name : evaluation.unused())
     fmt::print(args.err, "pellucid step: the expression does not use '{}'\n", name);
   const StepRows rows = run_in_steps(evaluation, before);

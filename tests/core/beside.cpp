@@ -181,6 +181,7 @@ TEST_CASE("beside: several threads run one program, and each other's sections") 
   auto f = compile(two_products, CompileMode::Always);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&] {
       const NoGradGuard none;

@@ -57,6 +57,7 @@ Tensor train(Model& model, optim::Optimizer& o, const Tensor& x, const Tensor& y
   loss.backward();
   const std::vector<Tensor> parameters = model.parameters();
   std::vector<Tensor> gradients;
+  gradients.reserve(parameters.size());
   for (const Tensor& p : parameters) gradients.push_back(p.grad());
   nn::utils::clip_grads_with_norm_(parameters, 0.5, nn::utils::get_total_norm(gradients));
   o.step();
@@ -201,7 +202,7 @@ TEST_CASE("lazy: changes in place by ops that cannot write where they read are c
   const LazyGuard outermost(false);
   const auto run = [](bool lazily) {
     manual_seed(2);
-    const Tensor x = randn({4, 3});
+    Tensor x = randn({4, 3});
     const LazyGuard lazy(lazily);
     const uint32_t version = x._version();
     CHECK(forced_by([&] {

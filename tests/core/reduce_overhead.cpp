@@ -25,7 +25,7 @@ template <class Optimizer, class Options> Tensors train(bool compiled, const Opt
   nn::Sequential net(nn::Linear(6, 16), nn::GELU(), nn::Dropout(0.3), nn::Linear(16, 2));
   Optimizer optimizer(net->parameters(), options);
   const auto step = [&](const Tensor& x) {
-    const Tensor loss = net->forward(x).square().mean();
+    Tensor loss = net->forward(x).square().mean();
     loss.backward();
     optimizer.step();
     optimizer.zero_grad();
@@ -205,6 +205,7 @@ TEST_CASE("reduce-overhead: in other compiled functions, in itself, and on sever
   std::atomic<int> wrong{0};
   auto shared = reduced([](const Tensor& x) { return (x * 3).exp(); });
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       const NoGradGuard none;

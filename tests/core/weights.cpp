@@ -339,6 +339,7 @@ TEST_CASE("held weights: several threads run one program while its weights are h
     expected.clear();
     for (const Tensor& x : inputs) expected.push_back(with_new_weights(c, x, w).relu() * 0.5);
     std::vector<std::thread> threads;
+    threads.reserve(4);
     std::atomic<int> wrong{0};
     for (int t = 0; t < 4; ++t)
       threads.emplace_back([&, t] {

@@ -31,10 +31,7 @@ Tensor over_pixels(const Tensor& channels, const Tensor& y) {
 const Follower kFollowers[] = {
     {"an activation", [](const Tensor& y, const Tensor&, const Tensor&) { return y.relu(); }},
     {"an activation in place",
-     [](const Tensor& y, const Tensor&, const Tensor&) {
-       Tensor z = y;
-       return z.relu_();
-     }},
+     [](const Tensor& y, const Tensor&, const Tensor&) { return y.relu_(); }},
     {"changes in place of what was made",
      [](const Tensor& y, const Tensor& r, const Tensor&) {
        Tensor z = y.mul(0.5);

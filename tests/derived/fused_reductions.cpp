@@ -48,7 +48,7 @@ TEST_CASE("every reduction that describes its loop: behind other ops, the bits o
         const int64_t before = detail::fused_calls;
         const LazyGuard lazy(lazily);
         const NoGradGuard off;
-        const Tensors out = run(map_tensors(own, [](const Tensor& t) {
+        Tensors out = run(map_tensors(own, [](const Tensor& t) {
           return is_floating(t.dtype()) && t.dim() > 0 ? (t * 1.5).abs() : t;
         }));
         eval();
@@ -106,7 +106,7 @@ constexpr size_t kWays = 14;
 
 // Numbers of all kinds: some programs get NaN, infinities, denormal numbers and negative zeros.
 Tensor numbers(IntArrayRef sizes, bool special) {
-  const Tensor x = randn(sizes);
+  Tensor x = randn(sizes);
   if (!special || x.numel() == 0) return x;
   const Tensor place = rand(sizes);
   Tensor t = where(place < 0.03, x * 1e-42, x);

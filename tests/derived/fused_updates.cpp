@@ -22,7 +22,7 @@ Tensors steps_on(const Sample& s, IntArrayRef sizes, DType dtype, bool lazily) {
   Tensors changed;
   for (const int64_t n : sizes) {
     calls.push_back(map_tensors(s, [&](const Tensor& t) {
-      const Tensor own = t.dim() == 0 ? t.clone() : rand({n}).to(dtype);
+      Tensor own = t.dim() == 0 ? t.clone() : rand({n}).to(dtype);
       changed.push_back(own);
       return own;
     }));
