@@ -2,6 +2,7 @@
 #include "serve/columns.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <climits>
 #include <random>

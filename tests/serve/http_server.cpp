@@ -38,7 +38,7 @@ Content content() {
 class Running {
  public:
   HttpServer server;
-  explicit Running(ServerOptions options = {.port = 0})
+  explicit Running(const ServerOptions& options = {.port = 0})
       : server(options, content()), answers_([this] { server.run(); }) {}
   ~Running() {
     server.stop();
@@ -60,7 +60,8 @@ void check_headers(const httplib::Response& r) {
   CHECK(r.get_header_value("Cache-Control") == "no-store");
   CHECK(r.get_header_value("Content-Security-Policy") ==
         "default-src 'none'; frame-ancestors 'none'");
-  for (const auto& [name, value] : r.headers) {
+  for (const auto& header : r.headers) {
+    const std::string& name = header.first;
     CAPTURE(name);
     CHECK(!name.starts_with("Access-Control"));
   }

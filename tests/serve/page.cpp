@@ -2,6 +2,7 @@
 #include "serve/page.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -114,7 +115,7 @@ TEST_CASE("view page: assets that are missing or cannot stand in a page") {
   test::write_bytes(folder / "app.js", "b");
   CHECK(serve::load_assets().script == "b");
   unsetenv("PELLUCID_VIEWER");
-  const auto refused = [](Assets assets, const char* why) {
+  const auto refused = [](const Assets& assets, const char* why) {
     CHECK_THROWS_WITH_AS(make_page(assets, PageMode::File, {}, {}), doctest::Contains(why),
                          IoError);
   };

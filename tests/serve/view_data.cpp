@@ -22,6 +22,7 @@ std::string of(const Profile& p) { return serve::view_data(p, "p.pellucid"); }
 template <class Rows, class Value>
 std::vector<int64_t> values(const Rows& rows, const Value& value) {
   std::vector<int64_t> out;
+  out.reserve(rows.size());
   for (const auto& row : rows) out.push_back(static_cast<int64_t>(value(row)));
   return out;
 }

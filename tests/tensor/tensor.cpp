@@ -134,7 +134,7 @@ TEST_CASE("operators: tensors and numbers on both sides") {
 
 TEST_CASE("operators: compound assignment changes the tensor and its version") {
   Tensor a = tensor({1.0, 2.0});
-  const Tensor same = a;
+  const Tensor same = a;  // NOLINT(performance-unnecessary-copy-initialization): the same tensor
   const uint32_t before = a._version();
   a += 1;
   a *= tensor({2.0, 3.0});
