@@ -49,7 +49,7 @@ TEST_CASE("view page: encodings") {
   // The hash of the empty string as Content-Security-Policy writes it.
   CHECK(serve::policy_hash("") == "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
   std::string text;
-  for (int i = 0; i < 100'000; ++i) text += static_cast<char>(i * i >> 7);
+  for (int64_t i = 0; i < 100'000; ++i) text += static_cast<char>(i * i >> 7);
   for (const std::string& bytes : {std::string(), std::string("a"), text}) {
     CHECK(test::inflated(serve::deflate_raw(bytes)) == bytes);
     CHECK(test::inflated(serve::gzip(bytes), 31) == bytes);
