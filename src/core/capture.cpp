@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "core/autograd_meta.h"
 #include "core/capture_check.h"
+#include "tensor/weights.h"
 
 namespace pellucid::detail {
 namespace {
@@ -31,6 +32,7 @@ struct Captures {
       // What captured calls need is held after the captures are: its handlers come first.
       memory_stats();
       default_generator();
+      held_bytes();
       pthread_atfork(hold_all, let_go_all, let_go_all);
       return new Captures;  // tensors may outlive static objects
     }();

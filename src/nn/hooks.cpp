@@ -19,9 +19,12 @@ struct ModuleHooks {
   List<ForwardHook> after;
   List<nn::BackwardHook> backward;
   std::function<void()> release;  ///< lets the module forget the lists when they are empty
+  static uint64_t new_id() {      // no two hooks of the process have one, of whatever kind they are
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
   template <class F> uint64_t add(List<F>& list, F hook) {
-    static std::atomic<uint64_t> last{0};  // no two hooks of the process have one id
-    return list.emplace_back(++last, std::move(hook)).first;
+    return list.emplace_back(new_id(), std::move(hook)).first;
   }
   void remove(uint64_t id) {
     const auto drop = [id](auto& list) {

@@ -204,6 +204,29 @@ TEST_CASE("module: hooks see and change what goes in and out") {
   CHECK(calls == 1);
 }
 
+TEST_CASE("module: to remove a hook leaves those of other kinds") {
+  nn::Linear layer(2, 3);
+  int before = 0, after = 0, backward = 0;
+  const auto pre = [&](nn::Module&, const Tensors&) { ++before; };
+  const auto post = [&](nn::Module&, const Tensors&, const Tensors&) { ++after; };
+  const auto back = [&](nn::Module&, const Tensors&, const Tensors&) -> std::optional<Tensors> {
+    ++backward;
+    return {};
+  };
+  auto kept_pre = layer->register_forward_pre_hook(pre);
+  auto kept_post = layer->register_forward_hook(post);
+  auto kept_back = layer->register_full_backward_hook(back);
+  for (int i = 0; i < 10'000; ++i) {  // whatever numbers other tests have used up
+    layer->register_forward_pre_hook(pre).remove();
+    layer->register_forward_hook(post).remove();
+    layer->register_full_backward_hook(back).remove();
+  }
+  layer(ones({1, 2}).requires_grad_()).sum().backward();
+  CHECK(before == 1);
+  CHECK(after == 1);
+  CHECK(backward == 1);
+}
+
 TEST_CASE("module: without its last hook a module is called as one that never had any") {
   nn::Linear layer(2, 3);
   CHECK_FALSE(layer->has_hooks());
