@@ -17,6 +17,7 @@ TEST_CASE("view data: columns hold every number") {
   const std::vector<int64_t> edges = {0,   1,   -1,   63,        64,        -64,       -65,
                                       127, 128, 8191, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
   std::vector<int64_t> random;
+  random.reserve(1000);
   std::mt19937_64 numbers(7);
   for (int i = 0; i < 1000; ++i)
     random.push_back(static_cast<int64_t>(numbers()) >> (numbers() % 64));

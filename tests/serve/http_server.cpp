@@ -196,6 +196,7 @@ TEST_CASE("view server: pages that watch an item get what comes") {
     CHECK(got.starts_with("data: {\"n\": 1}\n\ndata: {\"n\": 2}\n\n"));
     // More than so many at once are refused, and the server stops though they listen.
     std::vector<std::thread> watchers;
+    watchers.reserve(9);
     std::atomic<int> watching{0}, refused{0};
     for (int i = 0; i < 9; ++i)
       watchers.emplace_back([&] {
