@@ -9,7 +9,7 @@ import { figures, groupOf } from '../model/calls';
 import * as format from '../model/format';
 import type { Profile } from '../model/profile';
 import { pieces, type Row } from '../model/rows';
-import { forwardPair, stallsIn, STALLS, stepsIn, poolIn, moduleSpans } from '../model/tracks';
+import { forwardPair, stallsIn, STALLS, stepsIn, poolIn, moduleSpans, type Span } from '../model/tracks';
 import { mask, memory, option, range, say, selected, setRange } from '../state/store';
 import { Check, FamilyLegend, FamilyMark, Missing, program } from '../ui/common';
 import { Figure } from '../ui/figure';
@@ -207,6 +207,19 @@ function paintModules(g: Painter, p: Profile, y: number, x: (t: number) => numbe
   }
 }
 
+/** Where spans lie in pixels: each at least one wide, and none over the one before it. */
+function* placed(g: Painter, spans: Span[], x: (t: number) => number) {
+  let last = -1;
+  for (const span of spans) {
+    const left = Math.max(LEFT, Math.floor(x(span.from)));
+    const right = Math.min(g.width, Math.max(left + 1, x(span.to)));
+    if (right <= last) continue;
+    const from = Math.max(left, last);
+    yield { span, from, width: right - from };
+    last = right;
+  }
+}
+
 function paintPool(
   g: Painter,
   p: Profile,
@@ -216,14 +229,8 @@ function paintPool(
   t0: number,
   t1: number,
 ): void {
-  let last = -1;
-  for (const s of poolIn(p, thread, t0, t1)) {
-    const left = Math.max(LEFT, Math.floor(x(s.from)));
-    const right = Math.min(g.width, Math.max(left + 1, x(s.to)));
-    if (right <= last) continue;
-    g.rect(Math.max(left, last), y + 2, right - Math.max(left, last), STALL - 5, g.theme.families.movement);
-    last = right;
-  }
+  for (const { from, width } of placed(g, poolIn(p, thread, t0, t1), x))
+    g.rect(from, y + 2, width, STALL - 5, g.theme.families.movement);
 }
 
 function paintStalls(
@@ -235,25 +242,20 @@ function paintStalls(
   t0: number,
   t1: number,
 ): void {
-  let last = -1;
-  for (const s of stallsIn(p, kind, t0, t1)) {
-    const left = Math.max(LEFT, Math.floor(x(s.from)));
-    const right = Math.min(g.width, Math.max(left + 1, x(s.to)));
-    if (right <= last) continue;
-    const from = Math.max(left, last);
+  for (const { span: s, from, width } of placed(g, stallsIn(p, kind, t0, t1), x)) {
     g.rect(
       from,
       y + 2,
-      right - from,
+      width,
       STALL - 5,
       mix(g.theme.families.reduction, g.theme.back, kind * 0.2),
-      right - from > 6 ? PATTERNS[kind + 1] : '',
+      width > 6 ? PATTERNS[kind + 1] : '',
     );
-    if (right - from >= 2)
+    if (width >= 2)
       g.hit({
         x: from,
         y,
-        w: right - from,
+        w: width,
         h: STALL,
         id: `k${s.id}`,
         title: STALLS[kind],
@@ -263,7 +265,6 @@ function paintStalls(
         ],
         select: s.event >= 0 ? { kind: 'call', id: String(s.event) } : undefined,
       });
-    last = right;
   }
 }
 
